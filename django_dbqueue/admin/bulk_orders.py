@@ -28,11 +28,12 @@ from django_dbqueue.admin import logbook
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import BulkOperation, Failure, Worker
+from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.verbs import VERBS, Verb
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 
 FRESH_FOR: Final = 3_600
@@ -72,9 +73,9 @@ class Ordering:
         self._model_admin = model_admin
 
     @property
-    def alias(self) -> str:
-        """The queue's database; asked for each request, since the admin is built before settings are overridden."""
-        return str(self._model_admin.alias)
+    def session(self) -> DjangoSession:
+        """The queue's; asked for each request, since the admin is built before settings are overridden."""
+        return own_session(self._model_admin.model)
 
     def urls(self) -> list[URLPattern]:
         """One for each verb."""
@@ -97,14 +98,14 @@ class Ordering:
         if not self.allowed(request, verb, failure=selection.failure is not None):
             raise PermissionDenied
         why_not = _why_not(verb, selection)
-        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(session_of(self.alias), selection)
+        count = Capped(0, bulk.COUNTED) if why_not else bulk.count(self.session, selection)
         if not count and not count.more:
             why_not = why_not or _("There is nothing to do: no message matches.")
             messages.warning(request, f"{verb.label}: {why_not}")
             return HttpResponseRedirect(back)
         number, expected = secrets.token_hex(16), bulk.COUNTED + 1 if count.more else int(count)
         ticket = Ticket(number, str(request.user.pk), verb.name, str(selection), expected, back)
-        return self._page(request, verb, ticket, form_of(verb, self.alias))
+        return self._page(request, verb, ticket, form_of(verb, self.session.using))
 
     def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
         """Order what the page showed, and redirect to its progress."""
@@ -121,17 +122,17 @@ class Ordering:
                 ticket,
                 _("This page has expired, or belongs to another user. Nothing was done; open the list again."),
             )
-        form = form_of(verb, self.alias, request.POST)
+        form = form_of(verb, self.session.using, request.POST)
         if form is not None and not form.is_valid():
             return self._page(request, verb, ticket, form)
-        if not bulk.find_any(session_of(self.alias), selection):
+        if not bulk.find_any(self.session, selection):
             return self._refuse(
                 request,
                 ticket,
                 _("The messages of this page have changed in the meantime; there is nothing left to do."),
             )
         said = {} if form is None else form.cleaned_data
-        operation = session_of(self.alias).outermost(lambda: self._order(request, verb, ticket, selection, said))
+        operation = self.session.outermost(lambda: self._order(request, verb, ticket, selection, said))
         if operation is None:
             return self._refuse(request, ticket, _("This page was already confirmed; nothing was done twice."))
         return HttpResponseRedirect(self._url("change", operation.pk))
@@ -141,7 +142,7 @@ class Ordering:
     ) -> BulkOperation | None:
         user: Any = request.user
         reason, target = said.get("reason", ""), said.get("queue", "")
-        with session_of(self.alias).transaction():
+        with self.session.transaction():
             operation = BulkOperation.objects.order(
                 verb.name,
                 selection,
@@ -150,11 +151,11 @@ class Ordering:
                 user=user,
                 ticket=ticket.number,
                 target=target,
-                using=self.alias,
+                using=self.session.using,
             )
             if operation is not None:
                 with override(None):  # English, as of Django's own entries
-                    what = f"{described(selection, self.alias)}{f' → {target}' if target else ''}"
+                    what = f"{described(selection, self.session.using)}{f' → {target}' if target else ''}"
                     text = f"Started: {verb.label}, {what}. {reason}".strip()
                 logbook.note(user, [operation], ADDITION, text)
         return operation
@@ -170,10 +171,10 @@ class Ordering:
             "label": verb.label,
             "ticket": str(ticket),
             "count": counted(count),
-            "what": described(selection, self.alias),
+            "what": described(selection, self.session.using),
             "step": bulk.STEP,
             "form": form,
-            "unserved": unserved(self.alias),
+            "unserved": unserved(self.session.using),
             "operations": conf.get("OPERATIONS_QUEUE"),
             "media": self.media,
             "action_url": self._url(f"order_{verb.name}"),

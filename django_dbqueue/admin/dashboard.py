@@ -30,9 +30,9 @@ from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
 from django_dbqueue.insight.series import SPANS, Point, series
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import Depth
 from django_dbqueue.typed_values import typed_whole
@@ -110,24 +110,24 @@ def figures(request: HttpRequest) -> HttpResponse:
 
 
 def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
-    using = db_alias(Queue)
+    session = own_session(Queue)
     link = _Links(request)
-    deep = all_depths(using, known_queues(using), budget=CAP * PAGE)
-    pages = Paginator(_by_urgency(using, deep), PAGE)
+    deep = all_depths(session, known_queues(session), budget=CAP * PAGE)
+    pages = Paginator(_by_urgency(session, deep), PAGE)
     page = pages.get_page(asked.page)
-    coming, now = incoming(session_of(using)), clock(using)
+    coming, now = incoming(session), clock(session.using)
     ended = dict(
-        QueueMinute.objects.using(using)
+        QueueMinute.objects.using(session.using)
         .filter(minute=floor(now, MINUTE) - MINUTE, shown=True)
         .values_list("queue", "messages")
     )
     span = SPANS[asked.span]
-    looked = overview(using, list(page.object_list), cap=CAP)
+    looked = overview(session, list(page.object_list), cap=CAP)
     sees_workers, sees_charts = may(request, "worker"), may(request, "queuestatistic")
-    workers = busy_workers(session_of(using)) if sees_workers else []
+    workers = busy_workers(session) if sees_workers else []
     return {
         "tiles": tiles(
-            using,
+            session,
             deep,
             now,
             urls=_tile_urls(link, sees_workers=sees_workers),
@@ -143,15 +143,15 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
         "pages": [(number, asked.query(p=number)) for number in pages.page_range],
         "sees_workers": sees_workers,
         "workers": [_worker_row(link, each) for each in workers],
-        "points": series(session_of(using), span, asked.queue) if sees_charts else [],
+        "points": series(session, span, asked.queue) if sees_charts else [],
         "step": span.step,
         "sees_charts": sees_charts,
     }
 
 
-def _by_urgency(using: str, deep: Mapping[str, Depth]) -> list[str]:
+def _by_urgency(session: DjangoSession, deep: Mapping[str, Depth]) -> list[str]:
     """Return the names of all queues, those that need attention first."""
-    paused = Queue.objects.using(using).paused_names()
+    paused = Queue.objects.using(session.using).paused_names()
 
     def is_urgent(name: str) -> bool:
         return name in paused or any(deep[name].counts[state] for state in URGENT)

@@ -27,7 +27,7 @@ from django_dbqueue.codecs import Json, decode_json
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, UndecodableMessage
 from django_dbqueue.models import Message
 from django_dbqueue.redaction.policy import content_of, is_redacting
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.table import Stage
 from django_dbqueue.typed_values import MAX_ID
 
@@ -112,17 +112,18 @@ class Editing:
 
     def _send(self, request: HttpRequest, message: Any, form: PayloadForm) -> Message | None:
         user: Any = request.user
+        session: DjangoSession = self.admin.session
 
         def send() -> Message:
-            with session_of(self.admin.alias).transaction():
-                rows = Message.objects.using(self.admin.alias)
+            with session.transaction():
+                rows = Message.objects.using(session.using)
                 new = rows.send_edited(message, form.cleaned_data["payload"], by=user.get_username())
                 text = f"Sent anew with an edited payload: #{new.pk}."
                 logbook.note(user, [message], CHANGE, text)
             return new
 
         try:
-            return session_of(self.admin.alias).outermost(send)
+            return session.outermost(send)
         except DuplicateKey as error:
             form.add_error(None, _("a newer live message has its key %(key)r") % {"key": error.key})
         except DBQueueError as error:

@@ -93,7 +93,7 @@ class FailureAdmin(ReadOnlyAdmin):
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
         may_requeue = self._ordering().allowed(request, VERBS["requeue"], failure=True)
-        found = failure_groups.groups(session_of(self.alias), [row.pk for row in rows])
+        found = failure_groups.groups(self.session, [row.pk for row in rows])
         ids = {pk for group in found.values() for pk in group.messages} if sees_messages else set()
         there = set(Message.objects.using(self.alias).filter(pk__in=ids).values_list("pk", flat=True))
         tasks = tasks_of(self.alias, [group.messages[0] for group in found.values()]) if sees_messages else {}
@@ -128,7 +128,7 @@ class FailureAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if self.get_object(request, str(pk)) is None:
             raise Http404
-        selection = bulk.Selection.now(session_of(self.alias), state="dead", failure=pk)
+        selection = bulk.Selection.now(self.session, state="dead", failure=pk)
         return ordering.ask(request, verb, selection, back=self._url("change", pk))
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -23,7 +23,6 @@ from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import group_of
 from django_dbqueue.models import Group
-from django_dbqueue.sessions.django_session import session_of
 
 PIN = "group"
 
@@ -140,7 +139,7 @@ class GroupActions:
 
     def _standing(self, pin: Pin) -> Group | None:
         try:
-            return group_of(session_of(self.admin.alias), pin.queue, pin.name)
+            return group_of(self.admin.session, pin.queue, pin.name)
         except InvalidMessage:
             return None
 

@@ -34,7 +34,6 @@ from django_dbqueue.insight.groups import (
 )
 from django_dbqueue.models import Group, Message, StreamClaim
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.typed_values import MAX_ID, typed_whole
 
@@ -102,16 +101,16 @@ class GroupAdmin(PauseAdmin):
         if row is None:
             return None
         now = clock(self.alias)
-        [shown] = shown_groups([look_at(session_of(self.alias), row, cap=CELL_CAP)], now)
+        [shown] = shown_groups([look_at(self.session, row, cap=CELL_CAP)], now)
         return shown  # type: ignore[no-any-return]
 
     def _named(self, request: HttpRequest, object_id: str) -> Group | None:
         queue, slash, name = object_id.partition("/")
         if not slash:  # as a list's boxes name it, and rows that were written by SQL
             lane = typed_whole(object_id, 0, MAX_ID)
-            return None if lane is None else group_at(session_of(self.alias), lane)
+            return None if lane is None else group_at(self.session, lane)
         try:
-            row = group_of(session_of(self.alias), queue, name)
+            row = group_of(self.session, queue, name)
         except InvalidMessage:
             return None
         return None if row._state.adding and queue not in walk_of(request, self.alias).queues else row
@@ -134,7 +133,7 @@ class GroupAdmin(PauseAdmin):
         """Show the confirmation page for the groups that were ticked, or for all that are listed."""
         if request.POST.get("select_across") == "1":
             found = self.get_changelist_instance(request).found[:LIST_CAP]
-            groups = [each.group for each in overviews(session_of(self.alias), found, cap=1)]
+            groups = [each.group for each in overviews(self.session, found, cap=1)]
         else:
             ids = list(dict.fromkeys(request.POST.getlist(ACTION_CHECKBOX_NAME)))[:LIST_CAP]
             groups = [group for each in ids if (group := self.get_object(request, each)) is not None]
@@ -176,7 +175,7 @@ class GroupAdmin(PauseAdmin):
 
     def _order(self, group: ShownGroup) -> dict[str, object]:
         """Return who may run, and who waits, in the order in which they will."""
-        session = session_of(self.alias)
+        session = self.session
         out, waiting = holders(session, group.lane, OUT), first_in_line(session, group.lane, IN_LINE)
         StreamClaim.objects.using(self.alias).join(out)
         return {

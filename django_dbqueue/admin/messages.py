@@ -32,7 +32,6 @@ from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.verbs import VERBS, Verb
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.table import Stage, is_parked
 from django_dbqueue.typed_values import MAX_ID, typed_whole
@@ -140,7 +139,7 @@ class MessageAdmin(ContentAdmin):
             state, queue = changelist.state.name, changelist.queue
             back = reverse("admin:django_dbqueue_message_changelist", current_app=self.admin_site.name)
             back = f"{back}?{request.GET.urlencode()}"
-            selection = bulk.Selection.now(session_of(self.alias), state=state, queue=queue)
+            selection = bulk.Selection.now(self.session, state=state, queue=queue)
             return Ordering(self.admin_site.get_model_admin(BulkOperation)).ask(request, verb, selection, back=back)
         if changelist is None:
             said = [typed_whole(pk, 0, MAX_ID) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]

@@ -24,7 +24,6 @@ from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOP
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction import stored_texts
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.table import Stage
 
@@ -128,7 +127,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
             raise PermissionDenied
         if obj is None:
             raise Http404
-        if session_of(self.alias).outermost(lambda: self._stop(request, pk)):
+        if self.session.outermost(lambda: self._stop(request, pk)):
             messages.success(request, _("Stopped. Messages that were already moved stay moved."))
         else:
             messages.warning(request, _("It had already ended; nothing was changed."))
@@ -136,7 +135,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     def _stop(self, request: HttpRequest, pk: int) -> bool:
         user: Any = request.user
-        with session_of(self.alias).transaction():
+        with self.session.transaction():
             operation = BulkOperation.objects.locked(pk, using=self.alias)
             if operation is None or operation.state != RUNNING:
                 return False

@@ -21,7 +21,6 @@ from django_dbqueue.history.history_sql import DROPPED, PLANNED, PURGED, REWRITE
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim, StreamProgress
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.stream import UNFINISHED
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.streams.ownership import is_running
@@ -180,7 +179,7 @@ class StreamAdmin(ProgressAdmin):
         found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
         for row in rows:
             row.ledger = found.get(row.pk, {})
-            row.is_run = row.run is not None and is_running(session_of(self.alias), row.pk)
+            row.is_run = row.run is not None and is_running(self.session, row.pk)
 
     @admin.display(description=gettext_lazy("query"))
     def runs(self, obj: ShownStream) -> str:

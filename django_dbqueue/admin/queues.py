@@ -23,7 +23,6 @@ from django_dbqueue.admin.bounded_lists import CELL_CAP, walk_of
 from django_dbqueue.admin.pause_pages import PauseAdmin, Pausing
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models import Message, Queue
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import depths
 
@@ -120,7 +119,7 @@ class QueueAdmin(PauseAdmin):
         return bool(request.user.has_perm(f"{self.opts.app_label}.view_message"))
 
     def _counts(self, names: list[str]) -> dict[str, dict[str, Capped]]:
-        found = depths(session_of(self.alias), names, states=WORDS, cap=CELL_CAP)
+        found = depths(self.session, names, states=WORDS, cap=CELL_CAP)
         return {name: depth.counts for name, depth in found.items()}
 
     # -- pause and resume ---------------------------------------------------------------------------------

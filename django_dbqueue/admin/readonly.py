@@ -17,7 +17,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.aliases import own_session
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 
 LOG_READ: Final = 10_000
@@ -45,9 +46,14 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         css = {"all": ("django_dbqueue/admin.css",)}
 
     @property
+    def session(self) -> DjangoSession:
+        """On the database that the queue lives in, whatever the routers say of the admin's other models."""
+        return own_session(self.model)
+
+    @property
     def alias(self) -> str:
-        """The database that the queue lives in, whatever the routers say of the admin's other models."""
-        return db_alias(self.model)
+        """The alias of that database."""
+        return self.session.using
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(self.alias)

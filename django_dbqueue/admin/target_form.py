@@ -14,6 +14,7 @@ from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.overview import known_queues
 from django_dbqueue.operations.change_queue import check_target
+from django_dbqueue.sessions.django_session import session_of
 
 
 class TargetForm(forms.Form):
@@ -47,7 +48,7 @@ class TargetForm(forms.Form):
 
 def why_unknown(name: str, using: str) -> str:
     """Say that there is no such queue, and which may be meant; '' if it is known."""
-    known = {*conf.get("QUEUES"), *known_queues(using)}
+    known = {*conf.get("QUEUES"), *known_queues(session_of(using))}
     if name in known or has_consumer(name):
         return ""
     text = _("There is no queue %(queue)r: it has no messages, no worker and no queue row.") % {"queue": name}

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models.fields import to_utc
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.depths import Depth, depths
 
@@ -31,13 +30,19 @@ class Tile:
     url: str = ""
 
 
-def all_depths(using: str, names: Collection[str], *, budget: int) -> dict[str, Depth]:
+def all_depths(session: DjangoSession, names: Collection[str], *, budget: int) -> dict[str, Depth]:
     """Return how deep each queue is in the states of the tiles, up to its share of a budget of messages a state."""
-    return depths(session_of(using), names, states=TOTALLED, cap=max(1, budget // max(1, len(names))))
+    return depths(session, names, states=TOTALLED, cap=max(1, budget // max(1, len(names))))
 
 
 def tiles(
-    using: str, deep: Mapping[str, Depth], now: datetime, *, urls: Mapping[str, str], workers: int | None, ended: int
+    session: DjangoSession,
+    deep: Mapping[str, Depth],
+    now: datetime,
+    *,
+    urls: Mapping[str, str],
+    workers: int | None,
+    ended: int,
 ) -> Iterator[Tile]:
     """Yield the tiles; ``workers`` is None for people who may not see them, and ``urls`` has what others may open."""
     for name in TOTALLED:
@@ -45,7 +50,7 @@ def tiles(
         total = sum(counts)
         figure = Capped(total + any(count.more for count in counts), total)
         yield Tile(name if total else "quiet", WORDS[name].label, str(figure), urls.get(name, ""))
-    moments = [to_utc(each.oldest_ready, connections[using]) for each in deep.values()]
+    moments = [to_utc(each.oldest_ready, session.connection) for each in deep.values()]
     oldest = min((each for each in moments if each is not None), default=None)
     waited = display.NOTHING if oldest is None else display.span(now - oldest)
     yield Tile("quiet", _("oldest ready"), waited, urls.get("ready", ""))

@@ -17,6 +17,7 @@ from django_dbqueue.insight.overview import overview
 from django_dbqueue.insight.troubles import troubles
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.sessions.django_session import session_of
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -37,7 +38,7 @@ def problems(
     using: str, *, queues: Collection[str] | None = None, max_age: float | None = None, ignore: Collection[str] = ()
 ) -> list[Problem]:
     """Return what is wrong, queue by queue; of all queues without ``queues``."""
-    seen = overview(using, queues, cap=1)  # whether there are any is enough
+    seen = overview(session_of(using), queues, cap=1)  # whether there are any is enough
     return [
         Problem(each.name, trouble, each.queue.paused_until if trouble == "paused" else None)
         for each in seen.queues

@@ -11,7 +11,6 @@ from django_dbqueue.insight.answer import Why
 from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_DONE
 from django_dbqueue.models.message import Message
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped
 
 AHEAD: Final = 1_000
@@ -24,7 +23,7 @@ def why_it_is_after(message: Message) -> Why | None:
     """Say for whom a message of a flow waits; None if it waits for nobody of its flow."""
     if message.flow is None:
         return None
-    session = session_of(message._state.db or "")
+    session = message._session
     if not session.fetch(flows_sql.has_gate(session.server, message.pk)):
         return None
     before = session.fetch(flows_sql.ahead_of(session.server, message.pk, AHEAD + 1))
@@ -57,7 +56,7 @@ def holds_its_flow(message: Message) -> tuple[str, ...]:
     """Say that others wait for a dead message, if they do."""
     if message.flow is None:
         return ()
-    session = session_of(message._state.db or "")
+    session = message._session
     needs = session.fetch(flows_sql.needs_of_waiters_for(session.server, [message.pk]))
     waiting = sorted(row[0] for row in needs if row[1] == WHEN_DONE)
     if not waiting:

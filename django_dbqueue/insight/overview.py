@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.worker_row import ALIVE_WITHIN, Worker
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import CAP, UNFINISHED, depths
 from django_dbqueue.states.ranges_in_use import queues_in_use
@@ -51,19 +50,19 @@ class Overview:
     queues: list[QueueOverview]
 
 
-def known_queues(using: str) -> set[str]:
+def known_queues(session: DjangoSession) -> set[str]:
     """Return the names of the queues that an overview shows."""
-    rows = Queue.objects.using(using).values_list("name", flat=True)
-    return {*rows, *serving(using, clock(using)), *queues_in_use(session_of(using))}
+    rows = Queue.objects.using(session.using).values_list("name", flat=True)
+    return {*rows, *serving(session, clock(session.using)), *queues_in_use(session)}
 
 
-def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
+def overview(session: DjangoSession, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
     """Look at these queues (None: at all that are known). Nothing is locked, and each count has its own moment."""
-    rows = Queue.objects.using(using).in_bulk()
-    now = clock(using)
-    serving_each = serving(using, now)
-    wanted = sorted({*rows, *serving_each, *queues_in_use(session_of(using))}) if names is None else list(names)
-    found = depths(session_of(using), wanted, states=UNFINISHED, cap=cap)
+    rows = Queue.objects.using(session.using).in_bulk()
+    now = clock(session.using)
+    serving_each = serving(session, now)
+    wanted = sorted({*rows, *serving_each, *queues_in_use(session)}) if names is None else list(names)
+    found = depths(session, wanted, states=UNFINISHED, cap=cap)
     queues = []
     for name in wanted:
         threads = serving_each.get(name, [])
@@ -71,7 +70,7 @@ def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) 
             QueueOverview(
                 queue=rows.get(name) or Queue(name=name),
                 counts=found[name].counts,
-                oldest_ready=to_utc(found[name].oldest_ready, connections[using]),
+                oldest_ready=to_utc(found[name].oldest_ready, session.connection),
                 workers=len(threads),
                 threads=sum(threads),
             )
@@ -79,10 +78,10 @@ def overview(using: str, names: Iterable[str] | None = None, *, cap: int = CAP) 
     return Overview(now, queues)
 
 
-def serving(using: str, now: datetime) -> dict[str, list[int]]:
+def serving(session: DjangoSession, now: datetime) -> dict[str, list[int]]:
     """Return, by queue, the thread counts of the beating workers that serve it."""
     found: dict[str, list[int]] = {}
-    beating = Worker.objects.using(using).filter(beat_at__gte=now - ALIVE_WITHIN)
+    beating = Worker.objects.using(session.using).filter(beat_at__gte=now - ALIVE_WITHIN)
     for queues, threads in beating.values_list("queues", "threads"):
         for name in filter(None, queues.split(",")):
             found.setdefault(name, []).append(threads)

@@ -16,7 +16,6 @@ from django_dbqueue.lanes import groups_sql
 from django_dbqueue.models.group import Group
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import StreamClaim
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.spans import span
 from django_dbqueue.states.table import state_of
@@ -29,9 +28,9 @@ NAMED: Final = 5
 
 def why_it_waits(message: Message, now: datetime, queue_paused: tuple[str, ...]) -> Why:
     """Say why a message waits in its group's line; ``queue_paused`` tells of a pause of its queue."""
-    using, lane = message._state.db or "", message.lane or 0
-    group = Group.objects.using(using).filter(pk=lane).first()
-    before = (*_before(message, using), *queue_paused)
+    session, lane = message._session, message.lane or 0
+    group = Group.objects.using(session.using).filter(pk=lane).first()
+    before = (*_before(message), *queue_paused)
     if group is not None and group.is_paused:
         text = _("It waits because its group %(group)s is paused: none of its messages begins.")
         return Why(
@@ -41,13 +40,13 @@ def why_it_waits(message: Message, now: datetime, queue_paused: tuple[str, ...])
     limit = (None if group is None else group.width) or conf.queue_options(message.queue).group_limit
     if limit > 1:
         before = (_("Up to %(limit)s messages of its group may run at once.") % {"limit": grouped(limit)}, *before)
-    out = holders(session_of(using), lane, NAMED + 1)
+    out = holders(session, lane, NAMED + 1)
     if not out:
         return _idle(message, before)
     living = [each for each in out if not each.is_dead]
     if not living:
         return _held(message, out[0], before)
-    StreamClaim.objects.using(using).join(living)
+    StreamClaim.objects.using(session.using).join(living)
     suspension = _suspension_of(living[0], now)
     if suspension is not None:
         before = (f"#{living[0].pk}: {suspension.text}", *before)
@@ -64,10 +63,9 @@ def why_it_waits(message: Message, now: datetime, queue_paused: tuple[str, ...])
 
 def holds_its_group(message: Message) -> tuple[str, ...]:
     """Say that a dead message holds its group, if it does."""
-    using = message._state.db or ""
     if message.lane is None or conf.queue_options(message.queue).on_dead != conf.HOLD:
         return ()
-    session = session_of(using)
+    session = message._session
     if not session.fetch(groups_sql.with_ticket(session.server, [(message.lane, message.pk)])):
         return ()
     text = _("It holds its group %(group)s, which goes on when it is requeued, dropped or purged.")
@@ -82,7 +80,7 @@ def stands_in_line(message: Message) -> bool:
     """Return whether a message that waits is of a group, and has no ticket: it waits for others of the group."""
     if message.lane is None:
         return False
-    session = session_of(message._state.db or "")
+    session = message._session
     return not session.fetch(groups_sql.with_ticket(session.server, [(message.lane, message.pk)]))
 
 
@@ -121,8 +119,8 @@ def _idle(message: Message, before: tuple[str, ...]) -> Why:
     )  # fmt: skip
 
 
-def _before(message: Message, using: str) -> tuple[str, ...]:
-    session = session_of(using)
+def _before(message: Message) -> tuple[str, ...]:
+    session = message._session
     [(count,)] = session.fetch(groups_sql.ahead(session.server, message.lane or 0, message.pk, AHEAD + 1))
     if not count:
         return (_("It is the next one of its group."),)

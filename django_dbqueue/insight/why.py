@@ -23,7 +23,6 @@ from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.stream import StreamClaim
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import priorities_in_use
@@ -133,15 +132,15 @@ def _words_of(queue: Queue | None) -> tuple[str, ...]:
 
 
 def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool | None]) -> Why:
-    using, queue = message._state.db or "", message.queue
-    paused = _paused(queue, using)
+    session, queue = message._session, message.queue
+    paused = _paused(queue, session.using)
     if paused is not None:
         text = _("It waits because its queue is paused: nothing is claimed from it.")
         return Why("paused", text, _words_of(paused), verbs=("resume", "reject", "drop"), error=message.error)
-    servers = servers_of(queue, using, now)
+    servers = servers_of(queue, session, now)
     if not servers.alive:
         return _nobody(message, servers.silent, has_consumer(queue))
-    ahead = _ahead(message, using)
+    ahead = _ahead(message)
     if ahead == 0:
         text = _("It is next: it has been due for %(span)s, and will be claimed first.")
         code, advice = "next", _("If it stays here, check whether the workers of the queue are busy or hang.")
@@ -176,11 +175,12 @@ def _nobody(message: Message, silent: tuple[str, ...], has_consumer: bool | None
     return Why(code, text, silent, verbs=("reject", "drop"), advice=start, error=message.error)
 
 
-def _ahead(message: Message, using: str) -> int:
+def _ahead(message: Message) -> int:
     """Count the ready messages that a claim takes before this one, up to one more than the cap."""
-    ready, count = Message.objects.using(using).ready(message.queue), 0
+    session = message._session
+    ready, count = Message.objects.using(session.using).ready(message.queue), 0
     due = message.available_at
-    for priority in priorities_in_use(session_of(using), message.queue, NEW):
+    for priority in priorities_in_use(session, message.queue, NEW):
         rows = ready.filter(priority=priority)
         if priority > message.priority:
             parts = [rows]
@@ -209,7 +209,7 @@ def _running(message: Message, now: datetime) -> Why:
     if owner.is_stream:
         return _in_stream(message, owner, evidence, taken, is_over=until <= now)
     if until <= now:
-        served = bool(servers_of(message.queue, message._state.db or "", now).alive)
+        served = bool(servers_of(message.queue, message._session, now).alive)
         return Why(
             "lease_over",
             _("It is stuck: its lease has expired, and its holder, %(owner)s, has not settled it.") % taken,

@@ -26,7 +26,8 @@ from django_dbqueue.lifecycle.moves import blamed, held_by, move
 from django_dbqueue.lifecycle.rescue import BATCH
 from django_dbqueue.liveness import workers_sql
 from django_dbqueue.liveness.vital_signs import is_blind
-from django_dbqueue.sessions.django_session import DjangoSession, MessageType
+from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import changes_sql, fences_sql
 
 LOOK_AGAIN: Final = 0.25
@@ -80,8 +81,7 @@ class Taken(NamedTuple):
 class Guardian:
     """A watcher of late workers; it remembers since when each one's session is gone, for its own session's lifetime."""
 
-    def __init__(self, model: MessageType, session: DjangoSession) -> None:
-        self._model = model
+    def __init__(self, session: DjangoSession) -> None:
         self._session = session
         self._raw: Any = None
         self._server = ""
@@ -162,7 +162,7 @@ class Guardian:
         rescued = 0
         while True:
             taken, is_all = self._session.outermost(partial(self._rescue_some, worker))
-            _tell(self._model, taken, worker.evidence)
+            _tell(taken, worker.evidence)
             rescued += len(taken)
             if is_all or not taken:
                 return rescued
@@ -199,7 +199,7 @@ class Guardian:
         return taken, is_all
 
     def _taken(self, ids: list[int]) -> list[Taken]:
-        rows = self._model._default_manager.using(self._session.using).filter(pk__in=ids)
+        rows = Message.objects.using(self._session.using).filter(pk__in=ids)
         return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
 
 
@@ -220,16 +220,16 @@ def _unjudged(worker: Late) -> Late:
     return worker._replace(is_overdue=False)
 
 
-def _tell(model: MessageType, taken: list[Taken], evidence: str) -> None:
+def _tell(taken: list[Taken], evidence: str) -> None:
     by_queue: dict[str, list[int]] = {}
     for message in taken:
         by_queue.setdefault(message.queue, []).append(message.id)
     for queue, ids in by_queue.items():
-        signals.message_rescued.send(model, queue=queue, message_ids=ids, evidence=evidence)
+        signals.message_rescued.send(Message, queue=queue, message_ids=ids, evidence=evidence)
     for message in taken:
         if 0 < (message.max_reads or 0) <= message.read_count:
             signals.message_died.send(
-                model, queue=message.queue, message_id=message.id, error=f"WorkerGone: {evidence}."
+                Message, queue=message.queue, message_id=message.id, error=f"WorkerGone: {evidence}."
             )
 
 

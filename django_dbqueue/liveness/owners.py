@@ -15,7 +15,7 @@ from django_dbqueue.models import StreamClaim
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import Stream
 from django_dbqueue.models.worker_row import ALIVE_WITHIN, Worker
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.spans import span
 from django_dbqueue.streams.ownership import is_running
 
@@ -54,17 +54,19 @@ class Servers:
 
 def owner_of(message: Message, now: datetime) -> Owner:
     """Say who holds a running message whose stream was joined."""
-    using = message._state.db or ""
+    session = message._session
     if message.stream_claim is not None:
-        return _stream(message.stream_claim, using, now)
-    worker = None if message.worker_id is None else Worker.objects.using(using).filter(pk=message.worker_id).first()
+        return _stream(message.stream_claim, session, now)
+    worker = (
+        None if message.worker_id is None else Worker.objects.using(session.using).filter(pk=message.worker_id).first()
+    )
     if worker is not None:
-        return _worker(worker, using, now)
+        return _worker(worker, session, now)
     name = _("session %(id)s") % {"id": message.conn_id}
     if message.worker_id is not None:
         said = _("Its worker no longer has a row: it ended, or was found dead.")
         return Owner(name, Answer.GONE, (said,))
-    sign = sign_of_session(session_of(using), message.conn_id)
+    sign = sign_of_session(session, message.conn_id)
     answer = {Sign.THERE: Answer.LIVES, Sign.GONE: Answer.GONE, Sign.UNKNOWN: Answer.UNKNOWN}[sign]
     evidence = (
         _("It was claimed by a program that is not a worker: only the lease counts."),
@@ -73,16 +75,14 @@ def owner_of(message: Message, now: datetime) -> Owner:
     return Owner(name, answer, evidence)
 
 
-def _worker(worker: Worker, using: str, now: datetime) -> Owner:
+def _worker(worker: Worker, session: DjangoSession, now: datetime) -> Owner:
     name = _("worker %(worker)s") % {"worker": worker}
     beat = _("Its worker sent a heartbeat %(span)s ago, and sends one every %(every)s s.") % {
         "span": span(now - worker.beat_at),
         "every": worker.beat_every,
     }
     is_overdue = worker.beat_at + 3 * timedelta(seconds=worker.beat_every) < now
-    sign = sign_of_worker(
-        session_of(using), here=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock
-    )
+    sign = sign_of_worker(session, here=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock)
     evidence = (beat, _words(sign, worker.conn_id, lock=worker.session_lock))
     if not is_overdue:
         return Owner(name, Answer.LIVES, evidence)
@@ -102,11 +102,11 @@ def _words(sign: Sign, conn_id: int | None, *, lock: int | None = None) -> str:
     return _("Its session %(id)s is not in the server's list.") % said
 
 
-def _stream(claim: StreamClaim, using: str, now: datetime) -> Owner:
+def _stream(claim: StreamClaim, session: DjangoSession, now: datetime) -> Owner:
     said = {"name": claim.stream, "number": claim.number}
     name = _("stream %(name)s, claim %(number)s") % said
-    stream = Stream.objects.using(using).filter(pk=claim.stream).first()
-    runs = is_running(session_of(using), claim.stream)
+    stream = Stream.objects.using(session.using).filter(pk=claim.stream).first()
+    runs = is_running(session, claim.stream)
     evidence = [_("A query is running the stream.") if runs else _("No query is running the stream.")]
     if stream is not None:
         beat = {"span": span(now - stream.beat_at), "runner": stream.runner or "–"}
@@ -124,14 +124,14 @@ def _stream(claim: StreamClaim, using: str, now: datetime) -> Owner:
     return Owner(name, Answer.LIVES if runs else Answer.SILENT, tuple(evidence), is_stream=True, advice=advice)
 
 
-def servers_of(queue: str, using: str, now: datetime) -> Servers:
+def servers_of(queue: str, session: DjangoSession, now: datetime) -> Servers:
     """Say which workers and streams serve a queue."""
-    rows = Worker.objects.using(using).filter(queues__contains=queue).order_by("-beat_at")[:LOOKED_AT]
+    rows = Worker.objects.using(session.using).filter(queues__contains=queue).order_by("-beat_at")[:LOOKED_AT]
     workers = [worker for worker in rows if queue in worker.queues.split(",")]
     alive = [_busy(worker, now) for worker in workers if now - worker.beat_at <= ALIVE_WITHIN]
     silent = [_silent(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
-    streams = [each.name for each in Stream.objects.using(using).filter(queue=queue)[:NAMED]]
-    runs = [name for name in streams if is_running(session_of(using), name)]
+    streams = [each.name for each in Stream.objects.using(session.using).filter(queue=queue)[:NAMED]]
+    runs = [name for name in streams if is_running(session, name)]
     alive += [_("The stream %(name)s serves the queue.") % {"name": name} for name in runs]
     return Servers(_few(alive), _few(silent))
 

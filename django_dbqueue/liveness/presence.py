@@ -11,19 +11,22 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from django.db import Error, IntegrityError, connections, transaction
+from django.db import Error, IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import QuerySet
 
 from django_dbqueue import conf
 from django_dbqueue.databases import NetworkServer
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 
 BEAT_HOLDING: Final = 1
 BEAT_IDLE: Final = 10
@@ -47,10 +50,16 @@ class OwnSession:
 class Presence:
     """A writer of a child's row; the main thread and the heartbeat each call it on their own connection."""
 
-    def __init__(self, using: str, worker: Worker) -> None:
-        self._using = using
-        self._worker = worker
-        self._session: OwnSession | None = None
+    def __init__(self, session: DjangoSession, worker_id: int, queues: Sequence[str], threads: int) -> None:
+        self._session = session
+        self._row: dict[str, Any] = {
+            "id": worker_id,
+            "host": socket.gethostname()[:255],
+            "pid": os.getpid(),
+            "queues": ",".join(queues),
+            "threads": threads,
+        }
+        self._own: OwnSession | None = None
         self._proven: OwnSession | None = None
         self._failures = 0
         self._warned = False
@@ -68,44 +77,48 @@ class Presence:
 
     def connect(self, *, held: int) -> None:
         """Take the session that the main thread's connection has now, and put it in the row, unproven as yet."""
-        session_of(self._using).allow_updates()
-        session = _take_session(self._using)
-        self._write(held=held, every=BEAT_HOLDING, conn_id=session.conn_id, server="", session_lock=None)
-        self._session = session
+        self._session.allow_updates()
+        own = _take_session(self._session)
+        self._write(held=held, every=BEAT_HOLDING, conn_id=own.conn_id, server="", session_lock=None)
+        self._own = own
 
     def begin_holding(self, held: int) -> None:
         """Promise quick beats before the first of these messages starts."""
-        if self.beats_too_slowly and isinstance(session_of(self._using).server, NetworkServer):
+        if self.beats_too_slowly and isinstance(self._session.server, NetworkServer):
             self._write(held=held, every=BEAT_HOLDING)
+
+    def end(self) -> None:
+        """Remove the row: the child has ended, and holds nothing."""
+        self._rows().delete()
 
     # -- the heartbeat ------------------------------------------------------------------------------------
 
     def beat(self, *, held: int, every: int) -> None:
         """Write that the worker lives, and through which session, if that can be proven."""
-        session = self._session
-        if session is None:
+        own = self._own
+        if own is None:
             return
-        proven = self._prove(session)
+        proven = self._prove(own)
         self._write(
-            of=session,
+            of=own,
             held=held,
             every=every,
-            server=session.server if proven else "",
-            session_lock=session.lock if proven else None,
+            server=own.server if proven else "",
+            session_lock=own.lock if proven else None,
         )
-        if session is self._session:
+        if own is self._own:
             self.judged.set()
 
-    def _prove(self, session: OwnSession) -> bool:
+    def _prove(self, own: OwnSession) -> bool:
         """Check from here that the main thread's session is what it believes; warn once if it never was."""
-        server = session_of(self._using).server
+        server = self._session.server
         if not isinstance(server, NetworkServer):
             return False
-        was_proven = session is self._proven
-        doubt = session.doubt or _doubt(self._using, server, session, seen_before=was_proven)
-        self._proven = None if doubt else session
+        was_proven = own is self._proven
+        doubt = own.doubt or _doubt(self._session, server, own, seen_before=was_proven)
+        self._proven = None if doubt else own
         self._failures = 0 if not doubt or was_proven else self._failures + 1
-        if (session.doubt or self._failures > 1) and not self._warned and session is self._session:
+        if (own.doubt or self._failures > 1) and not self._warned and own is self._own:
             self._warned = True
             logger.warning(
                 "nothing outside can see whether this worker is alive: %s; if all of it dies, its messages wait "
@@ -119,38 +132,30 @@ class Presence:
     def _write(self, *, every: int, of: OwnSession | None = None, **fields: object) -> None:
         """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it."""
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
-        rows = Worker.objects.using(self._using).filter(pk=self._worker.pk)
+        rows = self._rows()
         mine = rows if of is None else rows.filter(conn_id=of.conn_id)
         self.promised = every
-        if mine.update(**fields) or (of is not None and of is not self._session):
+        if mine.update(**fields) or (of is not None and of is not self._own):
             return
         try:
-            with transaction.atomic(using=self._using):
-                self._insert(fields if of is None else fields | {"conn_id": of.conn_id})
+            with transaction.atomic(using=self._session.using):
+                rows.create(**self._row, **fields, **({} if of is None else {"conn_id": of.conn_id}))
         except IntegrityError:  # the other thread was first, and the next beat corrects it
             mine.update(**fields)
 
-    def _insert(self, fields: dict[str, object]) -> None:
-        worker = self._worker
-        Worker.objects.using(self._using).create(
-            id=worker.pk,
-            host=worker.host,
-            pid=worker.pid,
-            queues=worker.queues,
-            threads=worker.threads,
-            **fields,
-        )
+    def _rows(self) -> QuerySet[Worker]:
+        return Worker.objects.using(self._session.using).filter(pk=self._row["id"])
 
 
-def _take_session(using: str) -> OwnSession:
-    connection, server = connections[using], session_of(using).server
+def _take_session(session: DjangoSession) -> OwnSession:
+    connection, server = session.connection, session.server
     if not isinstance(server, NetworkServer):
         return OwnSession(os.getpid())
     connection.ensure_connection()
-    [(conn_id, here)] = session_of(using).fetch(server.sessions.me())
+    [(conn_id, here)] = session.fetch(server.sessions.me())
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
-        lock, doubt = _take_lock(using, server)
+        lock, doubt = _take_lock(session, server)
     told = told_by_driver(connection)
     if told is None and lock is None:
         doubt = "it holds no named lock, and its driver doesn't report which session it was given"
@@ -159,18 +164,18 @@ def _take_session(using: str) -> OwnSession:
             f"the connection was opened as session {told} but works as session {conn_id}, so there is a connection "
             "pooler between this worker and the database"
         )
-    elif session_of(using).fetch(server.sessions.me()) != [(conn_id, here)]:
+    elif session.fetch(server.sessions.me()) != [(conn_id, here)]:
         doubt = "its session changes from statement to statement, so there is a connection pooler in between"
     return OwnSession(int(conn_id), str(here), lock, doubt)
 
 
-def _take_lock(using: str, server: NetworkServer) -> tuple[int | None, str]:
+def _take_lock(session: DjangoSession, server: NetworkServer) -> tuple[int | None, str]:
     """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = session_of(using).fetch(server.sessions.take_lock(number))
+        [(taken,)] = session.fetch(server.sessions.take_lock(number))
     except Error:
-        if not connections[using].is_usable():
+        if not session.connection.is_usable():
             raise
         return None, ""
     return (number, "") if taken else (None, f"the named lock {number} is already taken")
@@ -185,27 +190,27 @@ def told_by_driver(connection: BaseDatabaseWrapper) -> int | None:
     return int(info.backend_pid) if info is not None else None
 
 
-def _doubt(using: str, server: NetworkServer, session: OwnSession, *, seen_before: bool) -> str:
+def _doubt(session: DjangoSession, server: NetworkServer, own: OwnSession, *, seen_before: bool) -> str:
     """Say why the session is not what it believes to be, as seen from the heartbeat's; '' if it is."""
-    if session.lock is None:
-        return _doubt_of_listed(using, server, session)
+    if own.lock is None:
+        return _doubt_of_listed(session, server, own)
     if seen_before:
-        [(held,)] = session_of(using).fetch(server.sessions.is_held(session.lock, session.conn_id))
+        [(held,)] = session.fetch(server.sessions.is_held(own.lock, own.conn_id))
         return "" if held else "its lock is free"
-    [(here, holder, *_)] = session_of(using).fetch(server.sessions.lock_holder(session.lock))
-    if here != session.server:
-        return f"its connections lead to two servers ({session.server}; {here})"
+    [(here, holder, *_)] = session.fetch(server.sessions.lock_holder(own.lock))
+    if here != own.server:
+        return f"its connections lead to two servers ({own.server}; {here})"
     if holder is None:
-        return f"the named lock that its session {session.conn_id} took is free"
-    if int(holder) != session.conn_id:
+        return f"the named lock that its session {own.conn_id} took is free"
+    if int(holder) != own.conn_id:
         return (
-            f"the named lock of its session {session.conn_id} is held by session {holder}, so a connection "
+            f"the named lock of its session {own.conn_id} is held by session {holder}, so a connection "
             "pooler mixes its sessions"
         )
     return ""
 
 
-def _doubt_of_listed(using: str, server: NetworkServer, session: OwnSession) -> str:
+def _doubt_of_listed(session: DjangoSession, server: NetworkServer, own: OwnSession) -> str:
     """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
-    [(_, here)] = session_of(using).fetch(server.sessions.me())
-    return "" if here == session.server else f"its connections lead to two servers ({session.server}; {here})"
+    [(_, here)] = session.fetch(server.sessions.me())
+    return "" if here == own.server else f"its connections lead to two servers ({own.server}; {here})"

@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
 from django_dbqueue.management.common_options import Options, chosen_alias, unreadable, wrong_settings_told
 from django_dbqueue.management.terminal_width import columns_of, padded
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.late_signals import ends_with_its_command, hear_no_more
 from django_dbqueue.worker.shutdown import StopSignals
 
@@ -85,14 +86,14 @@ class ConsoleCommand(TerminalCommand, ABC):
         """Add the options that only this command takes."""
 
     @abstractmethod
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         """Do it. InvalidMessage, CommandError and database errors may pass through."""
 
     def handle(self, *_args: object, **said: Any) -> None:
         alias = ""
         try:
             alias = chosen_alias(said["database"])
-            self.act(alias, said)
+            self.act(session_of(alias), said)
         except InvalidMessage as error:
             raise CommandError(str(error), returncode=EXIT_USAGE) from error
         except (DBQueueError, UnsupportedDatabase) as error:

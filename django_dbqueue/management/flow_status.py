@@ -12,6 +12,7 @@ from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models import Flow
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.spans import span
 
@@ -27,10 +28,10 @@ class FlowsLook:
     flows: list[tuple[Flow, Progress]]
 
     @classmethod
-    def of(cls, alias: str) -> FlowsLook:
+    def of(cls, session: DjangoSession) -> FlowsLook:
         """Look at the newest flows."""
-        newest = Flow.objects.using(alias).order_by("-pk")[:LISTED]
-        return cls(clock(alias), [(flow, flow.progress(most=SHOWN)) for flow in newest])
+        newest = Flow.objects.using(session.using).order_by("-pk")[:LISTED]
+        return cls(clock(session.using), [(flow, flow.progress(most=SHOWN)) for flow in newest])
 
     def document(self, alias: str) -> dict[str, object]:
         """Return it for programs."""

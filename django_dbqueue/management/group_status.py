@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.insight.groups import Found, GroupOverview, find_groups, overviews
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.spans import span
 
@@ -33,16 +33,16 @@ class GroupsLook:
     cap: int
 
     @classmethod
-    def of(cls, alias: str, names: Iterable[str] | None, *, cap: int) -> GroupsLook:
+    def of(cls, session: DjangoSession, names: Iterable[str] | None, *, cap: int) -> GroupsLook:
         """Look at the groups of these queues (None: of all), those that need attention first."""
-        session, found, is_cut = session_of(alias), list[Found](), False
+        found, is_cut = list[Found](), False
         for name in [None] if names is None else names:
             search = find_groups(session, queue=name, limit=LISTED)
             found += search.found
             is_cut = is_cut or search.is_cut
         found.sort()
         seen = overviews(session, found[:LISTED], cap=cap)
-        return cls(clock(alias), seen, is_cut or len(found) > LISTED, cap)
+        return cls(clock(session.using), seen, is_cut or len(found) > LISTED, cap)
 
     def document(self, alias: str) -> dict[str, object]:
         """Return it for programs."""

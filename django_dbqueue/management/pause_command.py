@@ -28,7 +28,7 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.management.pause_report import document_of_pause
 from django_dbqueue.models import Group, Message, Queue
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import storable
 
 LONGEST_REASON: Final = 500
@@ -55,7 +55,7 @@ class PausingCommand(ConsoleCommand):
         return set()
 
     @abstractmethod
-    def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:
+    def switch(self, session: DjangoSession, name: str, *, by: str, reason: str) -> None:
         """Apply it to a queue in the other state."""
 
     def is_as_wanted(self, row: Queue) -> bool:
@@ -63,21 +63,21 @@ class PausingCommand(ConsoleCommand):
         return row.is_paused == self.pauses
 
     @abstractmethod
-    def switch_group(self, alias: str, group: Group, *, by: str, reason: str) -> None:
+    def switch_group(self, session: DjangoSession, group: Group, *, by: str, reason: str) -> None:
         """Apply it to a group in the other state."""
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may use an encoding other than UTF-8
         reason = storable(said.get("reason"), LONGEST_REASON) or ""
         names = [check_queue(name) for name in dict.fromkeys(said["queues"])]
-        refuse_unknown(names, {*self.declared(said), *known_queues(alias)})
+        refuse_unknown(names, {*self.declared(said), *known_queues(session)})
         if said["group"] is not None:
-            self._act_on_group(alias, said, names, by=by, reason=reason)
+            self._act_on_group(session, said, names, by=by, reason=reason)
             return
         told = []
         for name in names:
-            change = partial(self._switch, alias, name, by=by, reason=reason)
-            changed, row, before = session_of(alias).outermost(change)
+            change = partial(self._switch, session, name, by=by, reason=reason)
+            changed, row, before = session.outermost(change)
             if changed:
                 signals.operator_acted.send(Message, verb=self.verb, queue=name, by=by, reason=reason, count=0)
             told.append(_document(row, changed=changed))
@@ -86,29 +86,29 @@ class PausingCommand(ConsoleCommand):
         if said["json"]:
             self.say({"verb": self.verb, "queues": told}, as_json=True, text="")
 
-    def _switch(self, alias: str, name: str, *, by: str, reason: str) -> tuple[bool, Queue, Queue | None]:
+    def _switch(self, session: DjangoSession, name: str, *, by: str, reason: str) -> tuple[bool, Queue, Queue | None]:
         """Return whether it was changed, the queue as it is now, and the pause that was replaced."""
-        rows = Queue.objects.using(alias)
+        rows = Queue.objects.using(session.using)
         if self.pauses:
             rows.get_or_create(name=name)  # so that two first pauses at once have a row to lock
-        with session_of(alias).transaction():
+        with session.transaction():
             row = rows.select_for_update().filter(pk=name).first()
             if row is None or self.is_as_wanted(row):
                 return False, row or Queue(name=name), None
-            self.switch(alias, name, by=by, reason=reason)
+            self.switch(session, name, by=by, reason=reason)
         return True, rows.get(pk=name), row if row.is_paused and self.pauses else None
 
     # -- one group ----------------------------------------------------------------------------------------
 
-    def _act_on_group(self, alias: str, said: Options, names: list[str], *, by: str, reason: str) -> None:
+    def _act_on_group(self, session: DjangoSession, said: Options, names: list[str], *, by: str, reason: str) -> None:
         if len(names) > 1:
             raise CommandError(_("--group names a group of one queue: name only that queue."), returncode=EXIT_USAGE)
-        wanted = group_of(session_of(alias), names[0], said["group"])
-        if group_at(session_of(alias), wanted.lane) is None and not said.get("create"):
+        wanted = group_of(session, names[0], said["group"])
+        if group_at(session, wanted.lane) is None and not said.get("create"):
             text = _("Queue %(queue)r has no group %(group)r with messages that wait or run, or a limit or a pause.")
             raise CommandError(text % {"queue": names[0], "group": said["group"]}, returncode=EXIT_NOTHING)
-        change = partial(self._switch_group, alias, wanted, by=by, reason=reason)
-        changed, row = session_of(alias).outermost(change)
+        change = partial(self._switch_group, session, wanted, by=by, reason=reason)
+        changed, row = session.outermost(change)
         if changed:
             signals.operator_acted.send(
                 Message, verb=self.verb, queue=names[0], group=row.name, by=by, reason=reason, count=0
@@ -116,15 +116,15 @@ class PausingCommand(ConsoleCommand):
         document = {"queue": row.queue, "group": row.name, "changed": changed, **document_of_pause(row)}
         self.say({"verb": self.verb, **document}, as_json=said["json"], text=_sentence_of_group(row, changed=changed))
 
-    def _switch_group(self, alias: str, wanted: Group, *, by: str, reason: str) -> tuple[bool, Group]:
-        rows = Group.objects.using(alias)
+    def _switch_group(self, session: DjangoSession, wanted: Group, *, by: str, reason: str) -> tuple[bool, Group]:
+        rows = Group.objects.using(session.using)
         if self.pauses:  # so that two first pauses at once have a row to lock
             rows.get_or_create(lane=wanted.lane, defaults={"queue": wanted.queue, "name": wanted.name})
-        with session_of(alias).transaction():
+        with session.transaction():
             row = rows.select_for_update().filter(pk=wanted.lane).first()
             if row is None or row.is_paused == self.pauses:
                 return False, row or wanted
-            self.switch_group(alias, row, by=by, reason=reason)
+            self.switch_group(session, row, by=by, reason=reason)
         return True, rows.get(pk=wanted.lane)
 
 

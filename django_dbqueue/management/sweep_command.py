@@ -33,7 +33,7 @@ from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
 from django_dbqueue.operations import sweep
 from django_dbqueue.operations.verbs import VERBS
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import depths
 from django_dbqueue.states.ranges_in_use import queues_in_use
@@ -105,24 +105,22 @@ class SweepCommand(ConsoleCommand):
 
     # -- doing --------------------------------------------------------------------------------------------
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         self._refuse_odd(said)
         by = operator(said["by"])
         if said["dry_run"]:
-            self._count(alias, said)
+            self._count(session, said)
             return
         if said["ids"]:
             count, where = grouped(len(set(said["ids"]))), ""
         else:
-            found = depths(session_of(alias), [said["queue"]], states=[said["state"]])[said["queue"]].counts[
-                said["state"]
-            ]
+            found = depths(session, [said["queue"]], states=[said["state"]])[said["queue"]].counts[said["state"]]
             count = grouped(said["limit"]) if said["limit"] and said["limit"] < found else str(found)
             where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
             if not found:
-                self._nothing(alias, said)
+                self._nothing(session, said)
         self.confirm(self.question(count, where), yes=said["yes"])
-        self._sweep(alias, said, self.order(by, said))
+        self._sweep(session, said, self.order(by, said))
 
     def _refuse_odd(self, said: Options) -> None:
         wrong = ""
@@ -141,11 +139,11 @@ class SweepCommand(ConsoleCommand):
         if said["queue"] is not None:
             check_queue(said["queue"])
 
-    def _count(self, alias: str, said: Options) -> None:
+    def _count(self, session: DjangoSession, said: Options) -> None:
         """Print how many it would be, page by page; nothing is locked."""
         with stop_signals() as stop:
             count = 0
-            for found in self._standing(alias, said):
+            for found in self._standing(session, said):
                 count += found
                 if stop.received:
                     sys.exit(EXIT_INTERRUPTED)
@@ -153,31 +151,31 @@ class SweepCommand(ConsoleCommand):
                     break
         count = min(count, said["limit"] or count)
         if not count:
-            self._nothing(alias, said)
+            self._nothing(session, said)
         text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(count)}
         self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
 
-    def _standing(self, alias: str, said: Options) -> Iterator[int]:
+    def _standing(self, session: DjangoSession, said: Options) -> Iterator[int]:
         if said["ids"]:
-            yield sweep.count_movable(session_of(alias), self.verb, said["ids"])
+            yield sweep.count_movable(session, self.verb, said["ids"])
             return
-        yield from sweep.count_in_state(session_of(alias), said["queue"], said["state"])
+        yield from sweep.count_in_state(session, said["queue"], said["state"])
 
-    def _nothing(self, alias: str, said: Options) -> None:
+    def _nothing(self, session: DjangoSession, said: Options) -> None:
         if said["ids"]:
             text = _("This can't be done to any of these messages.")
         else:
             text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
-            text = with_hint(text, said["queue"], queues_in_use(session_of(alias)))
+            text = with_hint(text, said["queue"], queues_in_use(session))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
-    def _sweep(self, alias: str, said: Options, order: sweep.Order) -> None:
+    def _sweep(self, session: DjangoSession, said: Options, order: sweep.Order) -> None:
         swept = Swept()
         error: Error | None = None
         total = len(set(said["ids"])) or said["limit"]
         with stop_signals() as stop, shown_progress() as progress:
             try:
-                for step in self._steps(alias, said, order):
+                for step in self._steps(session, said, order):
                     swept.add(step)
                     progress.say(self.verb, swept.total, total)
                     if stop.received:
@@ -198,10 +196,10 @@ class SweepCommand(ConsoleCommand):
         if swept.refused or swept.left_alone:
             sys.exit(EXIT_WRONG)
 
-    def _steps(self, alias: str, said: Options, order: sweep.Order) -> Iterator[sweep.SweepStep]:
+    def _steps(self, session: DjangoSession, said: Options, order: sweep.Order) -> Iterator[sweep.SweepStep]:
         if said["ids"]:
-            return sweep.by_ids(Message, session_of(alias), order, said["ids"])
-        return sweep.by_state(Message, session_of(alias), order, said["queue"], said["state"], limit=said["limit"])
+            return sweep.by_ids(Message, session, order, said["ids"])
+        return sweep.by_state(Message, session, order, said["queue"], said["state"], limit=said["limit"])
 
     def _tell(self, swept: Swept, order: sweep.Order) -> None:
         for queue, count in swept.moved.items():

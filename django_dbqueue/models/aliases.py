@@ -7,9 +7,14 @@ from typing import Any, TypeVar
 from django.db import models, router
 
 from django_dbqueue import conf
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 
 AnyModel = TypeVar("AnyModel", bound=models.Model)
+
+
+def own_session(model: type[models.Model], alias: str | None = None) -> DjangoSession:
+    """Return the session of this database, else of the queue's; UnsupportedDatabase if the queue can't live there."""
+    return session_of(alias or conf.get("DATABASE") or router.db_for_write(model))
 
 
 def db_alias(model: type[models.Model]) -> str:
@@ -17,8 +22,7 @@ def db_alias(model: type[models.Model]) -> str:
 
     Reads go there too: a replica would show messages as they were. UnsupportedDatabase if the queue can't live there.
     """
-    alias: str = conf.get("DATABASE") or router.db_for_write(model)
-    return session_of(alias).using
+    return own_session(model).using
 
 
 class OwnDatabaseManager(models.Manager[AnyModel]):
@@ -26,7 +30,10 @@ class OwnDatabaseManager(models.Manager[AnyModel]):
 
     def get_queryset(self) -> models.QuerySet[AnyModel]:
         """Return the rows of the queue's database."""
-        return super().get_queryset().using(self._db or db_alias(self.model))
+        return super().get_queryset().using(self._session().using)
+
+    def _session(self, using: str | None = None) -> DjangoSession:
+        return own_session(self.model, using or self._db)
 
 
 class OwnDatabaseModel(models.Model):

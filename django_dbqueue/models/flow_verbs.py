@@ -13,7 +13,7 @@ from django_dbqueue.databases.statement import Claim
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, UndecodableMessage
 from django_dbqueue.flows.flow_rows import AFTER, Part, check_many, results_of, spawn
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.typed_values import MAX_ID
 
 
@@ -31,7 +31,7 @@ class FlowVerbs:
         def headers(self) -> dict[str, Json]: ...
 
         @property
-        def _alias(self) -> str: ...
+        def _session(self) -> DjangoSession: ...
 
     def spawn(self, payload: Json | Envelope, *, queue: str) -> Part:
         """Add a message to the flow of this one: who waits for this one waits for that too.
@@ -49,7 +49,7 @@ class FlowVerbs:
             raise InvalidFlow(
                 f"message {self.pk} is not of a flow, so nobody waits for its children: use Message.objects.enqueue()."
             )
-        return spawn(session_of(self._alias), self.claim, self.flow, items, queue=queue)
+        return spawn(self._session, self.claim, self.flow, items, queue=queue)
 
     def results(self) -> list[Json]:
         """Return what the messages that this one waited for, and their children, have returned, by their ids.
@@ -64,7 +64,7 @@ class FlowVerbs:
                 f"message {self.pk}: its header {AFTER!r} must be a list of pairs of ids, and was changed to "
                 f"{ranges!r:.200}."
             )
-        rows = results_of(session_of(self._alias), self.flow, [(first, last) for first, last in ranges])
+        rows = results_of(self._session, self.flow, [(first, last) for first, last in ranges])
         return [codecs.decode(body, content_type) for _, body, content_type in rows]
 
     async def aspawn(self, payload: Json | Envelope, *, queue: str) -> Part:

@@ -12,9 +12,9 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lanes.lane_moves import hurry, kick_after_commit, park_what_is_ready
 from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lanes.tickets import WIDEST
-from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import storable
 
 
@@ -68,16 +68,16 @@ class GroupManager(OwnDatabaseManager["Group"]):
             _ = None if rate is None else interval_of(rate)
         except WrongRate as error:
             raise InvalidMessage(f"rate must be {error}, or None, not {rate!r}.") from None
-        lane, alias = self._set(queue, group, using, rate=rate, scheduled=None)
-        hurry(session_of(alias), lane)
+        lane, session = self._set(queue, group, using, rate=rate, scheduled=None)
+        hurry(session, lane)
 
     def pause(self, queue: str, group: str, *, reason: str = "", by: str = "", using: str | None = None) -> None:
         """Let no further message of this group begin. What is running goes on."""
-        lane, alias = self._set(
+        lane, session = self._set(
             queue, group, using, is_paused=True, paused_at=DbNow(),
             paused_by=storable(by, 150) or "", pause_reason=storable(reason, 500) or "",
         )  # fmt: skip
-        park_what_is_ready(session_of(alias), lane)
+        park_what_is_ready(session, lane)
 
     def resume(self, queue: str, group: str, *, using: str | None = None) -> None:
         """Let the messages of a paused group begin again."""
@@ -87,18 +87,15 @@ class GroupManager(OwnDatabaseManager["Group"]):
         """Return the ids of the first messages that wait for this group's turn, in the order in which they will run."""
         lane = _lane(queue, group)
         check_whole("limit", limit, low=1, high=10_000)
-        rows = Line.objects.using(self._alias(using)).filter(lane=lane).order_by("lane", "message_id")
+        rows = Line.objects.using(self._session(using).using).filter(lane=lane).order_by("lane", "message_id")
         return list(rows.values_list("message_id", flat=True)[:limit])
 
-    def _set(self, queue: str, group: str, using: str | None, **values: object) -> tuple[int, str]:
-        lane, alias = _lane(queue, group), self._alias(using)
+    def _set(self, queue: str, group: str, using: str | None, **values: object) -> tuple[int, DjangoSession]:
+        lane, session = _lane(queue, group), self._session(using)
         named = {**values, "queue": queue, "name": group}
-        self.using(alias).update_or_create(lane=lane, defaults=values, create_defaults=named)
-        kick_after_commit(session_of(alias), {lane: queue})
-        return lane, alias
-
-    def _alias(self, using: str | None) -> str:
-        return using or self._db or db_alias(self.model)
+        self.using(session.using).update_or_create(lane=lane, defaults=values, create_defaults=named)
+        kick_after_commit(session, {lane: queue})
+        return lane, session
 
 
 def _lane(queue: str, group: str) -> int:

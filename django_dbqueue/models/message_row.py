@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from django.db import connections, models, transaction
+from django.db import models, transaction
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import codecs
@@ -17,7 +17,7 @@ from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.hydration import UNREAD
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.async_verbs import AsyncVerbs
 from django_dbqueue.models.fields import (
     AsciiField,
@@ -29,7 +29,7 @@ from django_dbqueue.models.fields import (
 )
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.table import Stage, stage_of
 from django_dbqueue.statuses import NEW, STATUSES
 
@@ -154,8 +154,8 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         return until
 
     @property
-    def _alias(self) -> str:
-        return self._state.db or db_alias(type(self))
+    def _session(self) -> DjangoSession:
+        return own_session(type(self), self._state.db)
 
     def ack(self) -> None:
         """Mark it done; LeaseLost if this claim no longer holds it.
@@ -163,23 +163,23 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         Like every settlement by the holder, it runs on the caller's connection and joins the caller's transaction, so
         that ``with atomic(): work(); message.ack()`` is one commit.
         """
-        settle.ack_one(self, session_of(self._alias))
+        settle.ack_one(self, self._session)
 
     def nack(self, *, delay: float | timedelta | None = None, error: str | BaseException | None = None) -> None:
         """Return it, charged: due after ``delay`` seconds, without one at its old place; dead when reads are spent."""
-        settle.nack_one(self, session_of(self._alias), delay=delay, error=error)
+        settle.nack_one(self, self._session, delay=delay, error=error)
 
     def reject(self, reason: str = "") -> None:
         """Send it to the dead letters, with the reason."""
-        settle.reject_one(self, session_of(self._alias), reason=reason)
+        settle.reject_one(self, self._session, reason=reason)
 
     def release(self) -> None:
         """Return it, uncharged, to its old place; from a worker's handler, no sooner than after a second."""
-        settle.release_one(self, session_of(self._alias))
+        settle.release_one(self, self._session)
 
     def extend(self, seconds: float | timedelta | None = None) -> None:
         """Set the lease to end that many seconds from now (without an argument: its own length)."""
-        settle.extend_one(self, session_of(self._alias), seconds=seconds)
+        settle.extend_one(self, self._session, seconds=seconds)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -188,13 +188,13 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         The fenced ack is the last statement. LeaseLost from it rolls everything back, and so does TransactionBroken, if
         the transaction didn't last until then. If the block settles the message itself, it is not acked again.
         """
-        with acked_with_their_rows([self], session_of(self._alias)):
+        with acked_with_their_rows([self], self._session):
             yield
 
     @property
     def settlements_pending(self) -> int:
         """How many settlements by this object wait for the commit of the caller's transaction."""
-        return sum(hook[1] == self._remember_settled for hook in connections[self._alias].run_on_commit)
+        return sum(hook[1] == self._remember_settled for hook in self._session.connection.run_on_commit)
 
     def forget(self, *, settled: bool, removed: bool = False, acked: bool = False) -> None:
         """Drop what a move changed, so that the next access reads it again; the claim's token stays.
@@ -208,10 +208,10 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
             if unread := self.__dict__.get(UNREAD):
                 self.__dict__[UNREAD] = {name: left for name, left in unread.items() if name not in MOVED_FIELDS}
         elif self.has_steps:
-            forget_steps(session_of(self._alias), [self.pk])
+            forget_steps(self._session, [self.pk])
         if settled:
             self._is_ack = acked
-            transaction.on_commit(self._remember_settled, using=self._state.db or self._alias)
+            transaction.on_commit(self._remember_settled, using=self._session.using)
 
     def get_deferred_fields(self) -> set[str]:
         """Return what the next access would read from the database."""

@@ -20,10 +20,10 @@ from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_str
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.operations import operator_moves
-from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_of
+from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.streams import streams_sql
 
@@ -39,7 +39,7 @@ class Verbs(Generic[AnyMessage]):
 
     def _session(self, using: str | None = None) -> DjangoSession:
         """Return a session on that database; UnsupportedDatabase if the queue can't live there."""
-        return session_of(using or self._db or db_alias(self.model))
+        return own_session(self.model, using or self._db)
 
     def enqueue(
         self,

@@ -13,7 +13,7 @@ from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import conf
-from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 from django_dbqueue.operations import bulk
@@ -51,11 +51,11 @@ class BulkOperationManager(OwnDatabaseManager["BulkOperation"]):
         messages matched, or ``bulk.COUNTED`` plus one if they were not counted. Return None, with nothing written, if
         an operation with this ticket exists already.
         """
-        alias = using or self._db or db_alias(self.model)
+        session = self._session(using)
 
         def write() -> BulkOperation:
-            with session_of(alias).transaction():
-                operation = self.using(alias).create(
+            with session.transaction():
+                operation = self.using(session.using).create(
                     ticket=ticket,
                     verb=verb,
                     selection=str(selection),
@@ -67,14 +67,14 @@ class BulkOperationManager(OwnDatabaseManager["BulkOperation"]):
                     user_id=str(user.pk),
                     ordered_by=user.get_username()[:255],
                 )
-                operation._send_step(alias)
-                operation.save(using=alias, update_fields=["message_id"])
+                operation._send_step(session.using)
+                operation.save(using=session.using, update_fields=["message_id"])
             return operation
 
         try:
-            return session_of(alias).outermost(write)
+            return session.outermost(write)
         except IntegrityError:
-            if self.using(alias).filter(ticket=ticket).exists():
+            if self.using(session.using).filter(ticket=ticket).exists():
                 return None
             raise
 

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.codecs import JSON, Json, decode_json
 from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.schedule_verbs import ScheduleVerbs
@@ -50,14 +50,14 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
     def begin(self, plan: Plan, *, declared_at: datetime) -> None:
         """Add a schedule that begins now; do nothing if another worker was faster."""
-        row = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan))
+        row, session = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan)), session_of(self.db)
 
         def add() -> None:
-            with session_of(self.db).transaction():
+            with session.transaction():
                 row.save(using=self.db, force_insert=True)
 
         try:
-            session_of(self.db).outermost(add)
+            session.outermost(add)
         except IntegrityError:
             if not self.filter(pk=plan.name).exists():
                 raise
@@ -104,9 +104,10 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         columns = ("cron", "timezone", "last_due", "declared_at", "seen_at", "revision")
         read = {name: getattr(standing, name) for name in columns}
         as_read = self.filter(pk=standing.pk, **read)
+        session = session_of(self.db)
 
         def move() -> bool:
-            with session_of(self.db).transaction():
+            with session.transaction():
                 if not as_read.select_for_update(skip_locked=True).values_list("pk"):
                     return False
                 as_read.update(seen_at=DbNow(), **changes)
@@ -114,7 +115,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                     and_then()
                 return True
 
-        return session_of(self.db).outermost(move)
+        return session.outermost(move)
 
     def ahead(self) -> models.QuerySet[Schedule]:
         """Select schedules that fire nothing before a time far ahead: the server's clock was wrong when they did."""
@@ -152,7 +153,7 @@ class ScheduleManager(ScheduleVerbs["Schedule"], _ScheduleManager["Schedule"]):
 
     def get_queryset(self) -> ScheduleQuerySet:
         """Return schedules from the database of their messages."""
-        return ScheduleQuerySet(self.model, using=self._db or db_alias(self.model), hints=self._hints)
+        return ScheduleQuerySet(self.model, using=own_session(self.model, self._db).using, hints=self._hints)
 
 
 class Schedule(models.Model):

@@ -15,12 +15,12 @@ from django.db import IntegrityError, models
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json, encode_json
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
-from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.message import Message
 from django_dbqueue.schedules import declarations
 from django_dbqueue.schedules.declarations import Missed, Plan
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import storable
 
 MOST_ADDED: Final = 1_000
@@ -71,24 +71,24 @@ class ScheduleVerbs(Generic[AnySchedule]):
         Workers pick it up within a second or two. InvalidSchedule says what can't be, and why; SchedulesNotInstalled
         that cronsim is missing.
         """
-        alias = self._alias(using)
+        session = self._session(using)
         plan = _read(name, queue=queue, cron=cron, timezone=timezone, missed=missed, payload=payload, key=key)
         if plan.name in conf.get("SCHEDULES"):
             raise InvalidSchedule(f"{conf.NAME}['SCHEDULES'] has a schedule {plan.name!r}: choose another name.")
-        rows = self.model._default_manager.using(alias)
-        row = self.model(name=plan.name, declared_at=clock(alias), is_added=True, **_columns(plan))
+        rows = self._rows(session)
+        row = self.model(name=plan.name, declared_at=clock(session.using), is_added=True, **_columns(plan))
 
         def insert() -> None:
-            with session_of(alias).transaction():
+            with session.transaction():
                 if rows.filter(is_added=True).count() >= MOST_ADDED:
                     raise InvalidSchedule(
                         f"There are {MOST_ADDED:,} added schedules already, which is the limit: remove some, or let "
                         "one schedule's consumer send many messages."
                     )
-                row.save(using=alias, force_insert=True)
+                row.save(using=session.using, force_insert=True)
 
         try:
-            session_of(alias).outermost(insert)
+            session.outermost(insert)
         except IntegrityError as error:
             if not rows.filter(pk=plan.name).exists():
                 raise
@@ -142,7 +142,7 @@ class ScheduleVerbs(Generic[AnySchedule]):
 
     def enable(self, name: str, *, using: str | None = None) -> AnySchedule:
         """Let a disabled schedule continue from now."""
-        now = clock(self._alias(using))
+        now = clock(self._session(using).using)
 
         def change(row: AnySchedule) -> dict[str, Any]:
             if not row.is_disabled:
@@ -154,9 +154,9 @@ class ScheduleVerbs(Generic[AnySchedule]):
 
     def remove(self, name: str, *, using: str | None = None) -> None:
         """Delete an added schedule. Once this is committed, nothing is enqueued by it."""
-        rows = self.model._default_manager.using(self._alias(using))
-        if not rows.filter(pk=name, is_added=True).delete()[0]:
-            raise self._missing(name, using, "added schedule")
+        session = self._session(using)
+        if not self._rows(session).filter(pk=name, is_added=True).delete()[0]:
+            raise self._missing(name, session, "added schedule")
 
     def run_now(self, name: str, *, by: str = "", plan: Plan | None = None, using: str | None = None) -> Message:
         """Enqueue what a schedule would, now, disabled or not; its due times stay as they are.
@@ -165,61 +165,64 @@ class ScheduleVerbs(Generic[AnySchedule]):
         nothing is enqueued; that message is returned, and its ``outcome`` says so. The header ``dbqueue.run_by`` names
         the operator.
         """
-        alias = self._alias(using)
-        rows = self.model._default_manager.using(alias)
-        found = plan or self._plan_of(name, alias)
-        said = found.envelope(clock(alias), run_by=storable(by, 150) or "")
+        session = self._session(using)
+        rows = self._rows(session)
+        found = plan or self._plan_of(name, session)
+        said = found.envelope(clock(session.using), run_by=storable(by, 150) or "")
 
         def send() -> Message:
-            with session_of(alias).transaction():
+            with session.transaction():
                 # In the order in which workers lock; one that hangs midway must not hang whoever is on call
                 is_free = bool(rows.select_for_update(skip_locked=True).filter(pk=name).values_list("pk"))
                 message = Message.objects.enqueue(
-                    said.payload, queue=found.queue, key=said.key, headers=said.headers, using=alias
+                    said.payload, queue=found.queue, key=said.key, headers=said.headers, using=session.using
                 )
                 if is_free:
                     rows.filter(pk=name).update(last_message_id=message.pk)
             return message
 
-        return session_of(alias).outermost(send)
+        return session.outermost(send)
 
-    def _plan_of(self, name: str, alias: str) -> Plan:
-        row: AnySchedule | None = self.model._default_manager.using(alias).filter(pk=name).first()
+    def _plan_of(self, name: str, session: DjangoSession) -> Plan:
+        row: AnySchedule | None = self._rows(session).filter(pk=name).first()
         if row is not None and row.is_added:
             return row.plan()
         for plan in declarations.of_settings():
             if plan.name == name:
                 return plan
         if row is None:
-            raise self._missing(name, alias, "schedule")
+            raise self._missing(name, session, "schedule")
         raise InvalidSchedule(
             f"What the schedule {name!r} enqueues is not known here: a consumer declares it, or other settings do."
         )
 
     def _act(self, name: str, using: str | None, change: Callable[[AnySchedule], dict[str, Any]]) -> AnySchedule:
         """Change a row under its lock; a worker that has read it before then sends nothing by it."""
-        alias = self._alias(using)
-        rows = self.model._default_manager.using(alias)
+        session = self._session(using)
+        rows = self._rows(session)
 
         def act() -> None:
-            with session_of(alias).transaction():
+            with session.transaction():
                 row = rows.select_for_update().filter(pk=name).first()
                 if row is None:
-                    raise self._missing(name, alias, "schedule")
+                    raise self._missing(name, session, "schedule")
                 if changes := change(row):
                     rows.filter(pk=name).update(revision=models.F("revision") + 1, **changes)
 
-        session_of(alias).outermost(act)
+        session.outermost(act)
         changed: AnySchedule = rows.get(pk=name)
         return changed
 
-    def _missing(self, name: str, using: str | None, what: str) -> InvalidSchedule:
-        names = self.model._default_manager.using(self._alias(using)).values_list("pk", flat=True)
+    def _missing(self, name: str, session: DjangoSession, what: str) -> InvalidSchedule:
+        names = self._rows(session).values_list("pk", flat=True)
         near = get_close_matches(str(name)[:100], names, n=1)
         return InvalidSchedule(f"There is no {what} {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
 
-    def _alias(self, using: str | None) -> str:
-        return using or self._db or db_alias(self.model)
+    def _session(self, using: str | None) -> DjangoSession:
+        return own_session(self.model, using or self._db)
+
+    def _rows(self, session: DjangoSession) -> Any:
+        return self.model._default_manager.using(session.using)
 
 
 def _read(name: str, **options: object) -> Plan:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.codecs import Json
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.steps_sql import STEP
 from django_dbqueue.steps import suspension
 from django_dbqueue.steps.step_memory import StepBlock, Steps
@@ -23,14 +23,14 @@ class StepVerbs:
     if TYPE_CHECKING:
 
         @property
-        def _alias(self) -> str: ...
+        def _session(self) -> DjangoSession: ...
 
     @property
     def _steps(self) -> Steps:
         """The steps as this run of the handler meets them."""
         steps: Steps | None = self.__dict__.get("_steps_of_run")
         if steps is None:
-            steps = self.__dict__["_steps_of_run"] = Steps(self, session_of(self._alias))  # type: ignore[arg-type]
+            steps = self.__dict__["_steps_of_run"] = Steps(self, self._session)  # type: ignore[arg-type]
         return steps
 
     def begin_run(self) -> None:

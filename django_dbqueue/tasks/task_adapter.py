@@ -24,7 +24,6 @@ from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import Suspended
 from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.result_rows import keep
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks.compat import AnyResult, TaskError, TaskResultStatus
 from django_dbqueue.tasks.endings import is_heard, send, tell
 from django_dbqueue.tasks.json_values import in_json
@@ -180,7 +179,7 @@ def _in_one_commit(run: Run) -> Verdict:
     def work() -> None:
         kept = _kept(run, run.call())
         if kept is not None:
-            keep(session_of(message._state.db), {message.pk: kept}, {message.pk})
+            keep(run.delivery.session, {message.pk: kept}, {message.pk})
 
     return in_transaction(run.delivery, work)
 

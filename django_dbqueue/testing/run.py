@@ -21,7 +21,7 @@ from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message, Queue, Step
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.sessions.django_session import refuse_inside_atomic, session_of
+from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_of
 from django_dbqueue.states.table import Stage
 from django_dbqueue.steps.emitting import wake_left_behind
 from django_dbqueue.steps.event_values_sql import LEFT_BEHIND
@@ -76,8 +76,9 @@ def run_consumers(
         raise ValueError("Give with_delayed or until, not both: with_delayed runs everything, until only a part.")
     check_whole("limit", limit, low=1, high=MAX_LIMIT)
     alias = using or db_alias(Message)
-    refuse_inside_atomic(session_of(alias), "run_consumers()")
-    run = _Run(alias, _chosen(queues), later=with_delayed or until is not None, until=_moment(alias, until))
+    session = session_of(alias)
+    refuse_inside_atomic(session, "run_consumers()")
+    run = _Run(session, _chosen(queues), later=with_delayed or until is not None, until=_moment(alias, until))
     return run.drain(limit, collects=on_error == "collect")
 
 
@@ -107,21 +108,23 @@ def _moment(alias: str, until: datetime | timedelta | None) -> datetime | None:
 class _Run:
     """A worker with one thread, without supervisor, heartbeat and clock."""
 
-    def __init__(self, alias: str, chosen: dict[str, Consumer], *, later: bool, until: datetime | None) -> None:
-        self._alias = alias
+    def __init__(
+        self, session: DjangoSession, chosen: dict[str, Consumer], *, later: bool, until: datetime | None
+    ) -> None:
+        self._session = session
         self._consumers = chosen
         self._later = later
         self._until = until
         board = Board(max(1, largest_batch(chosen.values())))
         self._holding = Holding(board)
-        self._settler = Settler(Message, alias, self._holding, board)
+        self._settler = Settler(session, self._holding, board)
 
     def drain(self, limit: int, *, collects: bool) -> Drained:
         """Handle one message after the other."""
         for queue in self._consumers:
-            Message.objects.rescue(queue, using=self._alias)
+            Message.objects.rescue(queue, using=self._session.using)
         # In a TestCase, the commit after which they would be woken never comes
-        wake_left_behind(session_of(self._alias), limit=MAX_LIMIT, sooner=LEFT_BEHIND)
+        wake_left_behind(self._session, limit=MAX_LIMIT, sooner=LEFT_BEHIND)
         run: list[Handled] = []
         for deliveries in self._deliveries():
             if len(run) + len(deliveries) > limit:
@@ -137,7 +140,7 @@ class _Run:
     def _deliveries(self) -> Iterator[list[Delivery]]:
         """Claim what each handler gets at once from each queue in turn, until nothing is left; skip paused queues."""
         while True:
-            paused = Queue.objects.using(self._alias).paused_names()
+            paused = Queue.objects.using(self._session.using).paused_names()
             working = [consumer for queue, consumer in self._consumers.items() if queue not in paused]
             found = False
             for consumer in working:
@@ -150,12 +153,12 @@ class _Run:
     def _claim(self, consumer: Consumer) -> list[Delivery]:
         options = consumer.resolved()
         # In a test's own transaction nothing is committed, so nobody has kicked what was sent to groups
-        Keepers(session_of(self._alias)).turn()
+        Keepers(self._session).turn()
         self._ignore_rate(consumer.queue)
         # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
-        claimer = Claimer(Message, session_of(self._alias), consumer.queue)
+        claimer = Claimer(Message, self._session, consumer.queue)
         claimed = claimer.take(consumer.batch or 1, lease=options.lease, max_reads=options.max_reads)
-        deliveries = [Delivery(each, consumer, options) for each in claimed]
+        deliveries = [Delivery(each, self._session, consumer, options) for each in claimed]
         self._holding.keep(*deliveries)
         self._holding.offer(*deliveries)
         first = self._holding.take() if deliveries else None
@@ -163,20 +166,20 @@ class _Run:
 
     def _ignore_rate(self, queue: str) -> None:
         """Make due what only the rate of its group holds back: no time passes here."""
-        rows = Message.objects.using(self._alias).delayed().filter(queue=queue, lane__isnull=False)
+        rows = Message.objects.using(self._session.using).delayed().filter(queue=queue, lane__isnull=False)
         rows.filter(due_at__lte=DbNow()).update(available_at=DbNow())
 
     def _bring_forward(self, queues: list[str]) -> bool:
         """Make the next message due right now, if later ones are to run; return whether there was one."""
         if not self._later:
             return False
-        rows = Message.objects.using(self._alias).delayed().filter(queue__in=queues)
+        rows = Message.objects.using(self._session.using).delayed().filter(queue__in=queues)
         if self._until is not None:
             rows = rows.filter(available_at__lte=self._until)
         soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()
         if not soonest or not rows.filter(pk=soonest).update(available_at=DbNow()):
             return False
-        steps = Step.objects.using(self._alias).filter(message_id=soonest, until__gt=DbNow())
+        steps = Step.objects.using(self._session.using).filter(message_id=soonest, until__gt=DbNow())
         steps.update(until=DbNow())  # no time passes, so that a sleep would not be over
         return True
 

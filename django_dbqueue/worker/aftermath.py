@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from django.db import DatabaseError
+from django.db.models import QuerySet
 
 from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
@@ -61,11 +63,9 @@ def settle_after(
     """
     server = session.server
     standing = board.standing()
-    started, hung = standing[SlotState.STARTED], standing[SlotState.TIMED_OUT]
     in_slots = {claim for claims in standing.values() for claim in claims}
     _await_the_locks_of_the_dead(session, in_slots)
-    owned = held_by(session, consumers, worker_id)
-    besides = [claim for claim in owned if claim not in in_slots]
+    besides = [claim for claim in held_by(session, consumers, worker_id) if claim not in in_slots]
     crash = changes_sql.rescue(server, f"WorkerDied: the process that ran this message ended by {how}.")
     behind = _behind(session, standing[SlotState.RETURNED], standing[SlotState.SUCCEEDED])
     # first: what follows them in their groups keeps its ticket
@@ -76,21 +76,20 @@ def settle_after(
     after_them = _settle(session, changes_sql.release(server), behind)
     if cut_off:
         interrupted = changes_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
-        moved = _settle(session, interrupted, started)
+        moved = _settle(session, interrupted, standing[SlotState.STARTED])
     else:
-        moved = _settle(session, crash, started)
+        moved = _settle(session, crash, standing[SlotState.STARTED])
         _tell(session, moved, f"its process ended by {how}", board)
         _tell(session, returned, f"its process ended by {how} before what it had returned was kept", board)
-    moved |= _nack_timed_out(session, consumers, hung, board)
-    running = len(moved)
+    moved |= _nack_timed_out(session, consumers, standing[SlotState.TIMED_OUT], board)
     board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - after_them - moved)))
     if in_slots or cut_off:
         _settle(session, changes_sql.release(server), besides)
     else:
-        moved = _settle(session, crash, besides)
-        _tell(session, moved, f"its process ended by {how}, before any handler had begun", board)
+        rescued = _settle(session, crash, besides)
+        _tell(session, rescued, f"its process ended by {how}, before any handler had begun", board)
     Worker.objects.using(session.using).filter(pk=worker_id).delete()
-    return running
+    return len(moved)
 
 
 def _await_the_locks_of_the_dead(session: DjangoSession, claims: set[Claim]) -> None:
@@ -119,24 +118,14 @@ def _are_unlocked(session: DjangoSession, claims: list[Claim]) -> bool:
 
 def _settle(session: DjangoSession, change: Change, claims: list[Claim]) -> set[Claim]:
     """Move what is still held, and return the claims that held it."""
-    moved: set[Claim] = set()
-
-    def settle_some(some: list[Claim]) -> None:
-        moved.update(settle_claims(session, _blamed(session, change, some), some))
-
-    def otherwise(claim: Claim, error: DatabaseError) -> None:
-        moved.update(settle_refused(session, claim, error, returned=False))
-
-    for part in chunks(claims, MAX_IDS):
-        apart(part, settle_some, otherwise)
-    return moved
+    return _in_parts(session, claims, lambda some: settle_claims(session, _blamed(session, change, some), some))
 
 
 def _behind(session: DjangoSession, returned: list[Claim], succeeded: list[Claim]) -> list[Claim]:
     """Return those that succeeded behind one of their group that runs again: in order, so do they (P18)."""
     if not returned or not succeeded:
         return []
-    rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in (*returned, *succeeded)])
+    rows = _rows(session, (*returned, *succeeded))
     lanes = {id_: lane for id_, lane in rows.values_list("pk", "lane") if lane is not None}
     first: dict[int, int] = {}
     for id_ in sorted((claim.id for claim in returned if claim.id in lanes), reverse=True):
@@ -152,8 +141,7 @@ def _run_again(session: DjangoSession, crash: Change | None, claims: list[Claim]
     """
     if crash is None:
         return _settle(session, changes_sql.release(session.server), claims)
-    rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims], crashes__gt=0)
-    suspects = set(rows.values_list("pk", flat=True))
+    suspects = set(_rows(session, claims).filter(crashes__gt=0).values_list("pk", flat=True))
     spared = changes_sql.release(session.server, suspected=True)
     return _settle(session, spared, [claim for claim in claims if claim.id not in suspects]) | _settle(
         session, crash, [claim for claim in claims if claim.id in suspects]
@@ -163,8 +151,7 @@ def _run_again(session: DjangoSession, crash: Change | None, claims: list[Claim]
 def _blamed(session: DjangoSession, change: Change, claims: list[Claim]) -> Change:
     if change.event is None:
         return change
-    rows = Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims])
-    return blamed(session, change, set(rows.values_list("queue", flat=True)))
+    return blamed(session, change, set(_rows(session, claims).values_list("queue", flat=True)))
 
 
 def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
@@ -176,20 +163,34 @@ def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
 
 def _ack(session: DjangoSession, claims: list[Claim]) -> set[Claim]:
     """Ack what is still held, and return the claims that held it."""
-    acked: set[Claim] = set()
 
-    def ack_some(some: list[Claim]) -> None:
-        queues = dict(
-            Message.objects.using(session.using).filter(pk__in=[c.id for c in some]).values_list("pk", "queue")
-        )
-        acked.update(ack_claims(session, {claim: queues[claim.id] for claim in some if claim.id in queues}))
+    def ack_some(some: list[Claim]) -> Iterable[Claim]:
+        queues = dict(_rows(session, some).values_list("pk", "queue"))
+        return ack_claims(session, {claim: queues[claim.id] for claim in some if claim.id in queues})
 
-    def keep(claim: Claim, error: DatabaseError) -> None:
-        acked.update(settle_refused(session, claim, error, returned=True))
+    return _in_parts(session, claims, ack_some, returned=True)
 
+
+def _in_parts(
+    session: DjangoSession,
+    claims: list[Claim],
+    work: Callable[[list[Claim]], Iterable[Claim]],
+    *,
+    returned: bool = False,
+) -> set[Claim]:
+    """Do the work, which returns the claims that held; settle otherwise what the database refuses."""
+    held: set[Claim] = set()
     for part in chunks(claims, MAX_IDS):
-        apart(part, ack_some, keep)
-    return acked
+        apart(
+            part,
+            lambda some: held.update(work(some)),
+            lambda claim, error: held.update(settle_refused(session, claim, error, returned=returned)),
+        )
+    return held
+
+
+def _rows(session: DjangoSession, claims: Iterable[Claim]) -> QuerySet[Message]:
+    return Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims])
 
 
 def _nack_timed_out(
@@ -231,7 +232,7 @@ def _nack(session: DjangoSession, claim: Claim, queue: str, delay: float, text: 
 
 def _tell(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:
     ids_by_queue: dict[str, list[int]] = {}
-    for row in Message.objects.using(session.using).filter(pk__in=[claim.id for claim in claims]):
+    for row in _rows(session, claims):
         ids_by_queue.setdefault(row.queue, []).append(row.pk)
         if row.is_dead:
             board.count("died")

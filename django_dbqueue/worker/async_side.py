@@ -15,7 +15,10 @@ from django_dbqueue.worker.worker_options import WorkerOptions
 
 
 class AsyncSide:
-    """What a child's main thread needs for its async consumers, if it has any."""
+    """What a child's main thread needs for its async consumers, if it has any.
+
+    ``ends_at`` returns when this child must end.
+    """
 
     def __init__(
         self,
@@ -25,11 +28,11 @@ class AsyncSide:
         holding: Holding,
         handover: Handover,
         detachment: Detachment,
+        *,
+        ends_at: Callable[[], float],
         failed: Callable[[], None],
         changed: Callable[[], None],
     ) -> None:
-        self._grace = options.grace
-        self._holding = holding
         self._loop: EventLoop | None = None
         self._watch: LoopWatch | None = None
         if options.concurrency:
@@ -43,7 +46,7 @@ class AsyncSide:
                 failed=failed,
                 changed=changed,
             )
-            self._watch = LoopWatch(self._loop, board, failed)
+            self._watch = LoopWatch(self._loop, board, ends_at, options.grace, failed)
 
     def start(self) -> None:
         """Start the loop."""
@@ -54,15 +57,14 @@ class AsyncSide:
         """End the loop; return whether it has ended."""
         return self._loop is None or self._loop.stop()
 
-    @property
     def unready(self) -> frozenset[str]:
         """Return the queues that can't be claimed yet, because their resource is not entered."""
         return frozenset() if self._loop is None else self._loop.resources.unready
 
-    def run(self, now: float, *, ends_at: float) -> None:
-        """Do what the loop can't be trusted to do itself; ``ends_at`` is when this child must end."""
+    def run(self, now: float) -> None:
+        """Do what the loop can't be trusted to do itself."""
         if self._watch is not None:
-            self._watch.run(now, ends_at=ends_at, grace=self._grace)
+            self._watch.run(now)
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.exceptions import LeaseLost
@@ -125,5 +125,5 @@ def _is_no_ones_fault(part: Sequence[Delivery], error: BaseException) -> bool:
     """Return whether halves would fail as well: the time is over, or the connection is gone."""
     if any(delivery.timed_out for delivery in part):
         return True
-    connection = connections[part[0].message._state.db]
+    connection = part[0].session.connection
     return isinstance(error, Error) and (connection.connection is None or not connection.is_usable())

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 from django_dbqueue import hooks
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board
-from django_dbqueue.worker.child_loop import Runner
+from django_dbqueue.worker.child_loop import ChildLoop
 from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.late_signals import SIGNALS
 from django_dbqueue.worker.shutdown import StopSignals, end_within
@@ -41,11 +41,11 @@ def be_child(
     note_use()
     _collect_less()
     detachment = Detachment(board)
-    runner = Runner(options, consumers, board, worker_id, share, detachment)
-    strays = Strays(options.database, board)
+    loop = ChildLoop(options, consumers, board, worker_id, share, detachment)
+    strays = Strays(options.session, board)
     if index == 0:  # one thread for all children
         strays.start()
-    code = runner.run()
+    code = loop.run()
     hooks.flush()
     strays.stop()
     end_within(options.grace, code)

@@ -6,19 +6,16 @@ import logging
 import math
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_dbqueue import hooks
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.liveness.presence import Presence
-from django_dbqueue.models import Message, Worker
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -52,7 +49,17 @@ TURN: Final = 0.001
 logger = logging.getLogger("django_dbqueue.worker")
 
 
-class Runner:
+class Periodic(Protocol):
+    """Something that the loop does from time to time, by the monotonic clock, in seconds."""
+
+    def run(self, now: float) -> None:
+        """Do what is due."""
+
+    def until_next(self, now: float) -> float:
+        """Return for how many seconds nothing will be due, if nothing arrives."""
+
+
+class ChildLoop:
     """One child's loop. ``share`` is how many messages it may start (None: no limit)."""
 
     def __init__(
@@ -66,46 +73,33 @@ class Runner:
     ) -> None:
         self._detachment = detachment
         self._options = options
-        self._using = options.database
-        self._consumers = consumers
-        self._queues = tuple(consumers)
+        self._session = session = options.session
+        self._queues = queues = tuple(consumers)
         self._board = board
-        self._worker = Worker(
-            id=worker_id,
-            host=socket.gethostname()[:255],
-            pid=os.getpid(),
-            queues=",".join(self._queues),
-            threads=options.threads,
-        )
-        self._presence = Presence(self._using, self._worker)
+        self._presence = Presence(session, worker_id, queues, options.threads)
         patient = any(each.batch_wait for each in consumers.values())
-        self._holding = Holding(board, waits=patient and not options.drain and options.max_messages is None)
-        self._heartbeat = Heartbeat(session_of(self._using), self._presence, self._holding, self._orphaned)
-        self._settler = Settler(Message, self._using, self._holding, board)
-        self._late_claims = LateClaims(session_of(self._using), self._queues, worker_id, self._holding, board)
-        self._maintenance = Maintenance(Message, self._using, self._queues)
-        self._timetable = Timetable(self._using, options.plans, options.declared_at)
-        self._feeder = Feeder(
-            Message,
-            options,
-            consumers,
-            self._holding,
-            worker_id,
-            share,
-            lookout=self._maintenance.lookout,
-            before_begin=self._presence.begin_holding,
-            superseded=self._settler.let_go,
-        )
-        self._handover = Handover(self._holding)
+        self._holding = holding = Holding(board, waits=patient and not options.drain and options.max_messages is None)
+        self._heartbeat = Heartbeat(session, self._presence, holding, self._orphaned)
+        self._settler = Settler(session, holding, board)
+        self._handover = Handover(holding)
         self._async_side = AsyncSide(
-            options, consumers, board, self._holding, self._handover, detachment, self._replace_at_once, self.wake
-        )
-        self._timeouts = Timeouts(consumers.values(), self._holding, board, self._replace)
+            options, consumers, board, holding, self._handover, detachment,
+            ends_at=self._ends_at, failed=self._replace_at_once, changed=self.wake,
+        )  # fmt: skip
+        self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
+        self._late_claims = LateClaims(session, queues, worker_id, holding, board)
+        self._maintenance = Maintenance(session, queues)
+        self._timetable = Timetable(session, options.plans, options.declared_at)
+        self._feeder = Feeder(
+            options, consumers, holding, worker_id, share,
+            lookout=self._maintenance.lookout, settler=self._settler,
+            before_begin=self._presence.begin_holding, unready=self._async_side.unready,
+        )  # fmt: skip
+        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts)
+        self._work_parts: tuple[Periodic, ...] = (self._timetable, self._maintenance, self._late_claims, self._feeder)
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
-        self._stop_deadline = math.inf
-        self._orphan_deadline = math.inf
-        self._replace_deadline: float | None = None
+        self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
         self._connected, self._trouble_said = False, ""
         self._raw: Any = None
 
@@ -151,7 +145,7 @@ class Runner:
             self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
         )
         self._async_side.start()
-        listener = Listener.start_where_possible(self._using, self._queues, self.wake)
+        listener = Listener.start_where_possible(self._session, self._queues, self.wake)
         self._heartbeat.start()
         if self._try_database(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
@@ -168,16 +162,16 @@ class Runner:
             hooks.flush()
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
-        self._try_database(lambda: Worker.objects.using(self._using).filter(pk=self._worker.pk).delete())
+        self._try_database(self._presence.end)
         discard_all()
-        if self._replace_deadline is not None:
+        if self._is_replaced:
             return EXIT_REPLACE
         return EXIT_STOPPED if self._stopping else EXIT_OK
 
     def _turn(self) -> None:
         """Settle, do maintenance, claim, wait."""
         now = self._board.turned_at = time.monotonic()
-        self._async_side.run(now, ends_at=self._ends_at())
+        self._async_side.run(now)
         if self._try_database(lambda: self._work(now)):
             self._trouble.reset()
             self._wait(self._until_next(time.monotonic()))
@@ -185,41 +179,35 @@ class Runner:
             self._wait(self._trouble.next())
 
     def _work(self, now: float) -> None:
-        if not self._connected or connections[self._using].connection is not self._raw:
+        if not self._connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.give_back(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._timeouts.run(now)
-        if self._feeder.is_starved and self._replace_deadline is None:
+        if self._feeder.is_starved and not self._is_replaced:
             logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
-        if self._stopping or self._replace_deadline is not None:
+        if self._stopping or self._is_replaced:
             self._settler.give_back(self._feeder.give_up())
         else:
             # before maintenance checks what is ready, because it may enqueue
-            self._timetable.run(now, added=self._maintenance.lookout.added)
+            self._timetable.added = self._maintenance.lookout.added
+            self._timetable.run(now)
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and don't wait for anything that may take long
                 self._maintenance.run(now)
             self._late_claims.run(now)
             self._board.is_claiming = True  # still set after an error, which may have hidden a commit
-            unstarted = self._feeder.feed(
-                now,
-                paused=self._maintenance.paused,
-                unready=self._async_side.unready,
-                beside=self._settler,
-                freed=self._settler.sendable(),
-            )
+            self._feeder.run(now)
             self._board.is_claiming = self._late_claims.are_expected
-            self._settler.give_back(unstarted)
         self._settler.flush()
 
     def _is_over(self) -> bool:
-        if time.monotonic() >= min(self._orphan_deadline, self._replace_deadline or math.inf):
+        if time.monotonic() >= min(self._orphan_deadline, self._replace_deadline):
             return True
-        if self._replace_deadline is not None:
+        if self._is_replaced:
             hung = all(each.hangs for each in self._holding.running())
-            return hung and not self._unsettled()
+            return hung and not (len(self._settler) or self._handover)
         if len(self._holding) or len(self._settler) or self._handover:
             return False
         if self._stopping or self._feeder.is_spent:
@@ -230,10 +218,11 @@ class Runner:
         return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
 
     def _ends_at(self) -> float:
-        return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline or math.inf)
+        return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline)
 
-    def _unsettled(self) -> bool:
-        return bool(len(self._settler)) or bool(self._handover)
+    @property
+    def _is_replaced(self) -> bool:
+        return self._replace_deadline < math.inf
 
     def _replace_at_once(self) -> None:
         self._replace()
@@ -241,17 +230,16 @@ class Runner:
 
     def _replace(self) -> None:
         """Claim no more, let running handlers finish, then exit so that another child takes over."""
-        if self._replace_deadline is None:
+        if not self._is_replaced:
             self._replace_deadline = time.monotonic() + self._options.grace
 
     # -- waiting ------------------------------------------------------------------------------------------
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
-        over = self._stopping or self._replace_deadline is not None
-        parts: tuple[Any, ...] = () if over else (self._feeder, self._maintenance, self._timetable, self._late_claims)
-        wait: float = min(part.until_next(now) for part in (self._async_side, self._timeouts, *parts))
-        return max(wait, 0.0)
+        is_over = self._stopping or self._is_replaced
+        parts = self._watches if is_over else (*self._watches, *self._work_parts)
+        return max(0.0, min(part.until_next(now) for part in parts))
 
     def _wait(self, seconds: float) -> None:
         """Take in what the threads finished; while they are busy, wait a moment for more to settle at once."""
@@ -281,7 +269,7 @@ class Runner:
             if (said := " ".join(str(error).split())) != self._trouble_said:
                 logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", said)
             self._connected, self._trouble_said = False, said
-            discard(self._using)
+            discard(self._session.using)
             return False
         if self._trouble_said:
             logger.info("the database answers again")
@@ -292,7 +280,7 @@ class Runner:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
-        self._raw = connections[self._using].connection
+        self._raw = self._session.connection.connection
         self._late_claims.look()
         if self._trouble_said:
             self._maintenance.hold_rescues(time.monotonic())

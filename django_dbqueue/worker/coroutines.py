@@ -245,7 +245,7 @@ class EventLoop:
         try:
             message.release_pause = RELEASE_PAUSE
             if "body" not in message.__dict__:
-                await sync_to_async(read)(message)
+                await sync_to_async(read)(delivery)
             message.decode_ahead()
             handler = delivery.consumer.handler
             returned = await handler(message, *self.resources.arguments(delivery.consumer))

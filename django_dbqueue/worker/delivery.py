@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Set
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any
 
 from django_dbqueue import signals
@@ -13,6 +14,7 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle.claim_rows import Claimed
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Followers:
@@ -26,107 +28,80 @@ class Followers:
         """How many of them may begin, or have begun, and have not ended."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Delivery:
     """A claimed message on its way through this child. Times are of the monotonic clock.
 
     Code that only counts, registers or releases doesn't touch ``message``, which is then not built yet.
     """
 
-    __slots__ = (
-        "_claimed",
-        "abandoned",
-        "ack_sent",
-        "beside",
-        "cancels",
-        "claim",
-        "claimed_at",
-        "consumer",
-        "extended_at",
-        "finished",
-        "flow",
-        "followers",
-        "is_last",
-        "is_rated",
-        "is_suspect",
-        "lane",
-        "lease",
-        "options",
-        "raised",
-        "reads",
-        "result",
-        "slot",
-        "started_at",
-        "superseded",
-        "timed_out",
-        "trace",
-        "using",
-        "when_ended",
-    )
+    claimed: Claimed
+    session: DjangoSession
+    consumer: Consumer
+    options: QueueOptions
+    rated: InitVar[Set[int]] = frozenset()
+    """Lanes whose groups have rates of their own."""
+    _: KW_ONLY
+    slot: int | None = None
+    started_at: float | None = None
+    finished: bool = False
+    timed_out: bool = False
+    abandoned: bool = False
+    """Its coroutine was cancelled and still runs; its lease is extended no more."""
+    cancels: bool = False
+    """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
+    superseded: bool = False
+    """This child has claimed the message again, so this claim of it is lost."""
+    ack_sent: bool = False
+    """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
+    beside: int = 1
+    """How many its handler got in the same call, itself included."""
+    extended_at: float = 0.0
+    trace: Any = None
+    """Where an instrument keeps what it knows of the handler's run, for the settlement."""
+    result: Kept | None = None
+    """What is kept of a task's return value when the message is acked."""
+    when_ended: Callable[[], object] | None = None
+    """What its runner does when the ack, or the drop, is committed."""
+    raised: BaseException | None = None
+    """What its last attempt raised, while whoever logs its death may ask for it."""
+    followers: Followers | None = None
+    """Those of its group that run after it, if any were taken along."""
+    claim: Claim = field(init=False)
+    claimed_at: float = field(init=False)
+    lease: float = field(init=False)
+    """The length of the message's lease in seconds."""
+    lane: int | None = field(init=False)
+    """The lane of its group, if it has one."""
+    flow: int | None = field(init=False)
+    """Its flow, if it is of one."""
+    is_rated: bool = field(init=False)
+    """Whether each start in its group is reserved (``gate``)."""
+    reads: int = field(init=False)
+    """How many deliveries were charged, this one included."""
+    is_suspect: bool = field(init=False)
+    """Whether a process has died with it, so that it must run alone."""
+    is_last: bool = field(init=False)
+    """Whether this delivery uses up the last read."""
 
-    def __init__(
-        self,
-        claimed: Claimed,
-        consumer: Consumer,
-        options: QueueOptions,
-        using: str = "",
-        rated: Set[int] = frozenset(),
-    ) -> None:
-        self._claimed = claimed
-        self.consumer = consumer
-        self.options = options
-        self.claim: Claim = claimed.claim
+    def __post_init__(self, rated: Set[int]) -> None:
+        claimed = self.claimed
+        self.claim, self.lane, self.flow, self.reads = claimed.claim, claimed.lane, claimed.flow, claimed.read_count
         self.claimed_at = time.monotonic()
-        self.slot: int | None = None
-        self.started_at: float | None = None
-        self.finished = False
-        self.timed_out = False
-        self.abandoned = False
-        """Its coroutine was cancelled and still runs; its lease is extended no more."""
-        self.cancels = False
-        """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
-        self.superseded = False
-        """This child has claimed the message again, so this claim of it is lost."""
-        self.ack_sent = False
-        """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
-        self.beside = 1
-        """How many its handler got in the same call, itself included."""
-        self.extended_at = 0.0
-        self.trace: Any = None
-        """Where an instrument keeps what it knows of the handler's run, for the settlement."""
-        self.result: Kept | None = None
-        """What is kept of a task's return value when the message is acked."""
-        self.when_ended: Callable[[], object] | None = None
-        """What its runner does when the ack, or the drop, is committed."""
-        self.raised: BaseException | None = None
-        """What its last attempt raised, while whoever logs its death may ask for it."""
         self.lease = float(claimed.lease_seconds)
-        """The length of the message's lease in seconds."""
-        self.lane = claimed.lane
-        """The lane of its group, if it has one."""
-        self.flow = claimed.flow
-        """Its flow, if it is of one."""
-        self.is_rated = claimed.lane is not None and (options.group_rate is not None or claimed.lane in rated)
-        """Whether each start in its group is reserved (``gate``)."""
-        self.using = using
-        """The alias of its database."""
-        self.reads: int = claimed.read_count
-        """How many deliveries were charged, this one included."""
-        self.followers: Followers | None = None
-        """Those of its group that run after it, if any were taken along."""
+        self.is_rated = self.lane is not None and (self.options.group_rate is not None or self.lane in rated)
         self.is_suspect = claimed.crashes > 0
-        """Whether a process has died with it, so that it must run alone."""
         self.is_last = 0 < claimed.max_reads <= self.reads
-        """Whether this delivery uses up the last read."""
 
     @property
     def message(self) -> Any:
         """Return the message, built on first access: usually in the thread that handles it."""
-        made = self._claimed.made
-        return self._claimed.message if made is None else made
+        made = self.claimed.made
+        return self.claimed.message if made is None else made
 
     def let_go(self) -> None:
         """Free what only the handler needed."""
-        self._claimed.let_go()
+        self.claimed.let_go()
 
     @property
     def is_in_a_row(self) -> bool:
@@ -136,7 +111,7 @@ class Delivery:
     @property
     def is_lost(self) -> bool:
         """Return whether the claim was found to be no longer ours."""
-        made = self._claimed.made
+        made = self.claimed.made
         return self.superseded or (made is not None and bool(made.lease_lost))
 
     def lose(self, verb: str) -> None:

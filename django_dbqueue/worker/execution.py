@@ -22,7 +22,6 @@ from django_dbqueue.failures.error_texts import class_path, error_text, reason_o
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.result_rows import OversizedResult, keep
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.sessions.retry import is_victim
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.lent_threads import in_own_loop
@@ -76,7 +75,7 @@ def prepare(delivery: Delivery) -> None:
     """Read what the claim has left of the message, and decode it; raise whatever keeps the handler from having it."""
     message = delivery.message
     message.release_pause = RELEASE_PAUSE
-    read(message)
+    read(delivery)
     message.decode_ahead()
 
 
@@ -137,7 +136,7 @@ def acked(delivery: Delivery, returned: object) -> Verdict:
 def _keep(delivery: Delivery, returned: object) -> None:
     """Keep what a handler returned in its transaction."""
     if (kept := kept_of(delivery, returned)) is not None:
-        keep(session_of(delivery.message._state.db), {delivery.claim.id: kept}, {delivery.claim.id})
+        keep(delivery.session, {delivery.claim.id: kept}, {delivery.claim.id})
 
 
 def _call_handler(delivery: Delivery) -> object:
@@ -158,21 +157,21 @@ def in_transaction(delivery: Delivery, work: Callable[[], object]) -> Verdict:
 def in_one_commit(deliveries: Sequence[Delivery], work: Callable[[], object]) -> list[Verdict]:
     """Make what the work writes and the acks of all deliveries one commit, as ``in_transaction`` does for one."""
     messages = [delivery.message for delivery in deliveries]
-    alias = messages[0]._state.db
+    session = deliveries[0].session
     commits: list[str] = []
 
     def attempt() -> list[Verdict]:
         for message in messages:
             message.begin_run()
-        with acked_with_their_rows(messages, session_of(alias)):
-            transaction.on_commit(lambda: commits.append(alias), using=alias)
+        with acked_with_their_rows(messages, session):
+            transaction.on_commit(lambda: commits.append(session.using), using=session.using)
             work()
             settled = [message.settlements_pending > 0 for message in messages]
         return [NOTHING if by_itself else ACKED for by_itself in settled]
 
     # A hook on the commit may hit a deadlock too, and then there is nothing left to start again. However long the
     # handler took, nobody else waits for it
-    return session_of(alias).outermost(
+    return session.outermost(
         lambda: copy_context().run(attempt),
         passing=lambda error: is_victim(error) and not commits,
         within=math.inf,

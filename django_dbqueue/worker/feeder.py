@@ -17,7 +17,7 @@ from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lifecycle.claim_rows import Claimed
 from django_dbqueue.lifecycle.claimer import Beside, Claimer
-from django_dbqueue.sessions.django_session import MessageType, session_of
+from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_out_of_memory
 from django_dbqueue.worker.delivery import Delivery, Followers
 from django_dbqueue.worker.gate import PATIENCE
@@ -25,6 +25,7 @@ from django_dbqueue.worker.holding import Holding, Load
 from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.lane import Lane
 from django_dbqueue.worker.pace import Pace
+from django_dbqueue.worker.settler import Settler
 from django_dbqueue.worker.worker_options import WorkerOptions
 
 GROWS_AFTER: Final = 60.0
@@ -47,7 +48,6 @@ class Feeder:
 
     def __init__(
         self,
-        model: MessageType,
         options: WorkerOptions,
         consumers: dict[str, Consumer],
         holding: Holding,
@@ -55,23 +55,23 @@ class Feeder:
         share: int | None,
         *,
         lookout: Lookout,
+        settler: Settler,
         before_begin: Callable[[int], None],
-        superseded: Callable[[Delivery], None],
+        unready: Callable[[], Set[str]],
     ) -> None:
         self._options = options
+        self._settler = settler
         self._before_begin = before_begin
-        self._superseded = superseded
+        self._unready = unready
         self._consumers = {queue: (consumer, consumer.resolved()) for queue, consumer in consumers.items()}
         self._holding = holding
         self._left = share
         self._claimers = deque(
-            Claimer(
-                model, session_of(options.database), name, worker_id, options.most_bytes, in_a_row=_in_a_row(*chosen)
-            )
+            Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=_in_a_row(*chosen))
             for name, chosen in self._consumers.items()
         )
         self._bursts = {
-            name: Bursts(session_of(options.database), name)
+            name: Bursts(options.session, name)
             for name, (_, chosen) in self._consumers.items()
             if chosen.group_burst is not None
         }
@@ -105,33 +105,33 @@ class Feeder:
         """Take into account how long a handler took."""
         self._lanes[kind].learn(seconds)
 
-    def feed(
-        self, now: float, *, paused: set[str], unready: Set[str], beside: Beside, freed: Counter[Kind]
-    ) -> list[Delivery]:
-        """Claim what is wanted, or let the next suspect run; return what must be released.
+    def run(self, now: float) -> None:
+        """Claim what is wanted, or let the next suspect run; the settler releases what must be.
 
-        Nothing is claimed from ``paused`` and ``unready`` queues; the latter wait for a resource of this child, so it
-        has not drained them. ``beside`` goes into the claim's transaction; once that is committed, ``freed`` messages
-        of each kind of consumers are no longer held.
+        Acks go into the claim's transaction. Nothing is claimed from queues that are closed or ``unready``: the latter
+        wait for a resource of this child, so it has not drained them.
         """
+        self._settler.give_back(self._feed(now))
+
+    def _feed(self, now: float) -> list[Delivery]:
+        """Do that, and return what must be released."""
         news = self._lookout.take_news()  # only for this turn: by the next one, handlers may have enqueued something
         if self._suspects:
             if self._suspects_are_alone():
                 self._tries_suspect = True
                 self._holding.offer(self._suspects.popleft())
             return []
-        if self._waits_for_suspect():  # the last one is still running, and what is claimed now would run alongside it
+        if self._waits_for_suspect() or self.is_spent:  # what is claimed now would run alongside the last suspect
             return []
-        if self.is_spent:
-            return []
+        unready, freed = self._unready(), self._settler.sendable()
         wants = self._wants(freed)
         asks = self._is_hurried or news is not None
         wants = {lane: want for lane, want in wants.items() if want > 0 and (asks or now >= lane.poll_at)}
         if not wants:
             return []
         began = time.monotonic()
-        queues = self._in_question(news) - paused - unready
-        left = self._claim_some(queues, wants.copy(), beside)
+        queues = self._in_question(news) - self._lookout.closed - unready
+        left = self._claim_some(queues, wants.copy(), self._settler)
         self._lookout.awaits_work = all(left.values())
         if left != wants:
             self._pace.worked()
@@ -181,9 +181,7 @@ class Feeder:
         """Return for how many seconds nothing will be due here, if nothing arrives."""
         if self._suspects:
             return 0.0 if self._suspects_are_alone() else 1.0
-        if self._waits_for_suspect():
-            return 1.0
-        if self.is_spent:
+        if self._waits_for_suspect() or self.is_spent:
             return 1.0
         loads = self._loads()
         polls = (lane.poll_at for kind, lane in self._lanes.items() if not lane.is_full(loads[kind], self._fitting))
@@ -237,11 +235,11 @@ class Feeder:
             self._before_begin(len(claimed))
         if self._left is not None:
             self._left -= len(claimed)
-        using, rated = self._options.database, self._lookout.rated
-        deliveries = [Delivery(each, consumer, options, using, rated) for each in claimed]
+        session, rated = self._options.session, self._lookout.rated
+        deliveries = [Delivery(each, session, consumer, options, rated) for each in claimed]
         followers = self._let_follow(deliveries, claimer.followers) if claimer.followers else []
         for old in self._holding.keep(*deliveries, *followers):
-            self._superseded(old)
+            self._settler.let_go(old)
         self._suspects += [each for each in deliveries if each.is_suspect]
         if self._suspects:
             self._beside_suspect += [each for each in deliveries if not each.is_suspect]
@@ -260,7 +258,7 @@ class Feeder:
         along: list[Delivery] = []
         for head in heads:
             behind = [
-                Delivery(each, head.consumer, head.options, head.using, self._lookout.rated)
+                Delivery(each, head.session, head.consumer, head.options, self._lookout.rated)
                 for each in followers.get(head.claim.id, ())
             ]
             if behind:

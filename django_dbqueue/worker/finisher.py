@@ -10,7 +10,8 @@ from typing import Final
 
 from django_dbqueue import conf, hooks, signals
 from django_dbqueue.lifecycle.expired_rows import forget_steps
-from django_dbqueue.sessions.django_session import MessageType, session_of
+from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
@@ -25,9 +26,8 @@ AWAITED: Final = 60.0
 class Finisher:
     """Finishes deliveries by what has become of their settlement."""
 
-    def __init__(self, model: MessageType, using: str, holding: Holding, board: Board) -> None:
-        self.model = model
-        self.using = using
+    def __init__(self, session: DjangoSession, holding: Holding, board: Board) -> None:
+        self.session = session
         self._holding = holding
         self._board = board
 
@@ -36,11 +36,11 @@ class Finisher:
         self._holding.drop(*(delivery for delivery, _ in acked))
         self._board.count("done", len(acked))
         if hooks.active is not None and acked:
-            hooks.acked([delivery for delivery, _ in acked], self.using, took)
+            hooks.acked([delivery for delivery, _ in acked], self.session.using, took)
         if acked and acked[0][0].options.on_ack == conf.DELETE:
             stepped = [delivery.claim.id for delivery, _ in acked if delivery.message.has_steps]
-            forget_steps(session_of(self.using), stepped)
-        if signals.message_done.has_listeners(self.model):
+            forget_steps(self.session, stepped)
+        if signals.message_done.has_listeners(Message):
             for delivery, seconds in acked:
                 self._send_done(delivery, seconds)
         for delivery, _ in acked:
@@ -54,7 +54,7 @@ class Finisher:
 
     def _send_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
-        signals.message_done.send(self.model, queue=message.queue, message_id=message.pk, seconds=seconds)
+        signals.message_done.send(Message, queue=message.queue, message_id=message.pk, seconds=seconds)
 
     def suspended(self, delivery: Delivery, verdict: Verdict) -> None:
         """Finish a delivery whose handler suspended its message, which --drain waits for if that is short."""
@@ -78,7 +78,7 @@ class Finisher:
         self._holding.drop(delivery)
         if not message.lease_lost:
             self._board.count("done")
-            signals.ack_undecided.send(self.model, queue=message.queue, message_id=message.pk)
+            signals.ack_undecided.send(Message, queue=message.queue, message_id=message.pk)
 
     def left(self, delivery: Delivery) -> None:
         """Let go of a delivery of which the database refused to record any end: its lease ends."""
@@ -105,11 +105,11 @@ class Finisher:
             self._board.count("cut_off")
         elif verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
-            _while_handling(delivery, partial(signals.message_died.send, self.model, **said))
+            _while_handling(delivery, partial(signals.message_died.send, Message, **said))
         else:
             self._board.count("failed")
             self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
-            signals.message_failed.send(self.model, **said, delay=verdict.delay)
+            signals.message_failed.send(Message, **said, delay=verdict.delay)
 
 
 def _tell_runner(delivery: Delivery) -> None:

@@ -15,7 +15,7 @@ from django.db import Error
 
 from django_dbqueue.lanes import rates_sql
 from django_dbqueue.lanes.rates import interval_of
-from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import NOTHING, RELEASE_PAUSE, Verdict
 from django_dbqueue.worker.holding import Holding
@@ -40,7 +40,7 @@ def reserve(delivery: Delivery, patience: float = PATIENCE) -> Start:
 def _reserve_all(deliveries: Sequence[Delivery], patience: float) -> list[Start]:
     """Reserve the next start of each group among these messages, unless it is more than ``patience`` seconds away."""
     try:
-        session = session_of(deliveries[0].using)
+        session = deliveries[0].session
         return session.outermost(partial(_reserve, session, deliveries, patience))
     except Error:
         return [Start(RELEASE_PAUSE, is_reserved=False)] * len(deliveries)  # the main thread says that it is away

@@ -11,7 +11,7 @@ from typing import Final
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.lanes import rates_sql
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import idle_poll_sql
 from django_dbqueue.worker.idle_poll_sql import (
     ADDED,
@@ -35,8 +35,8 @@ _KNOWN: Final = 30
 class Lookout:
     """A worker's queries, on the caller's connection; it remembers which priorities its queues have shown."""
 
-    def __init__(self, using: str, queues: tuple[str, ...], operations: str) -> None:
-        self._using = using
+    def __init__(self, session: DjangoSession, queues: tuple[str, ...], operations: str) -> None:
+        self._session = session
         self._queues = queues
         self._operations = operations
         self._known: dict[tuple[str, str], list[int]] = {}
@@ -51,7 +51,7 @@ class Lookout:
 
     def look(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
-        server = session_of(self._using).server
+        server = self._session.server
         parts = [
             *self._due(EXPIRED),
             idle_poll_sql.paused(server),
@@ -73,9 +73,7 @@ class Lookout:
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
         queues = self._seen.get(RATED, ())
         self.rated = {
-            lane
-            for queue in queues
-            for (lane,) in session_of(self._using).fetch(rates_sql.rated(server, queue, _RATED_AT_MOST))
+            lane for queue in queues for (lane,) in self._session.fetch(rates_sql.rated(server, queue, _RATED_AT_MOST))
         }
 
     def ready(self) -> set[str]:
@@ -121,7 +119,7 @@ class Lookout:
         return fact in self._seen
 
     def _due(self, fact: str) -> Iterable[Statement]:
-        here = session_of(self._using).server
+        here = self._session.server
         for queue in self._queues:
             yield from idle_poll_sql.due(here, fact, queue, self._known.get((fact, queue), []))
 
@@ -129,7 +127,7 @@ class Lookout:
         """Return, by fact, the names for which it holds."""
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
-            for fact, name, priority in session_of(self._using).fetch(idle_poll_sql.together(some)):
+            for fact, name, priority in self._session.fetch(idle_poll_sql.together(some)):
                 seen.setdefault(fact, set()).add(str(priority) if fact == ADDED else name)
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))

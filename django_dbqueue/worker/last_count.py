@@ -18,7 +18,7 @@ from django_dbqueue.insight.counter import BEHIND, Counter
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.worker_options import WorkerOptions
 
@@ -42,16 +42,16 @@ def count_what_ended(
     if not (totals["done"] or totals["died"]):
         return
     try:
-        _count(options.database, lambda: stop.received > 1 or time.monotonic() >= until)
+        _count(options.session, lambda: stop.received > 1 or time.monotonic() >= until)
     except Error as error:
         logger.warning("can't count what has ended: %s", " ".join(str(error).split()))
 
 
-def _count(using: str, gives_up: Callable[[], bool]) -> None:
-    now = clock(using)
+def _count(session: DjangoSession, gives_up: Callable[[], bool]) -> None:
+    now = clock(session.using)
     moment = now + _RESOLUTION
-    if Worker.objects.using(using).filter(beat_at__gte=now - ALIVE_WITHIN).exists():
-        while clock(using) < moment + BEHIND and not gives_up():
+    if Worker.objects.using(session.using).filter(beat_at__gte=now - ALIVE_WITHIN).exists():
+        while clock(session.using) < moment + BEHIND and not gives_up():
             time.sleep(_AWHILE)
     if not gives_up():
-        Counter(session_of(using)).count_to(moment, gives_up=gives_up)
+        Counter(session).count_to(moment, gives_up=gives_up)

@@ -22,20 +22,24 @@ logger = logging.getLogger("django_dbqueue.worker")
 
 
 class LoopWatch:
-    """A watch on an event loop. ``replace`` has the child replaced."""
+    """A watch on an event loop. ``ends_at`` returns when this child must end; ``replace`` has it replaced."""
 
-    def __init__(self, loop: EventLoop, board: Board, replace: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: EventLoop, board: Board, ends_at: Callable[[], float], grace: float, replace: Callable[[], None]
+    ) -> None:
         self._loop = loop
         self._board = board
+        self._ends_at = ends_at
+        self._last_moments = min(LAST_MOMENTS, grace / 2)
         self._replace = replace
         self._check_at = 0.0
         self._asked_at: float | None = None
         self._told_after = BLOCKED
         self._culprit = ""
 
-    def run(self, now: float, *, ends_at: float, grace: float) -> None:
-        """Cancel what must not go on, and report what doesn't obey; ``ends_at`` is when this child must end."""
-        stop_at = ends_at - min(LAST_MOMENTS, grace / 2)
+    def run(self, now: float) -> None:
+        """Cancel what must not go on, and report what doesn't obey."""
+        stop_at = self._ends_at() - self._last_moments
         if now < min(self._check_at, stop_at):
             return
         jobs = self._loop.jobs()

@@ -17,8 +17,8 @@ from django_dbqueue.history import partitioned
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, moves, rescue
 from django_dbqueue.liveness.guardian import LOOK_AGAIN, Guardian, forget_workers
-from django_dbqueue.models import Schedule
-from django_dbqueue.sessions.django_session import MessageType, session_of
+from django_dbqueue.models import Message, Schedule
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.idle_poll import Lookout
@@ -60,23 +60,22 @@ class Maintenance:
     Each task is rescheduled before it is tried, so one that keeps failing doesn't keep the others from their turn.
     """
 
-    def __init__(self, model: MessageType, using: str, queues: tuple[str, ...]) -> None:
-        self._model = model
-        self._using = using
+    def __init__(self, session: DjangoSession, queues: tuple[str, ...]) -> None:
+        self._session = session
         self._queues = queues
-        self._guardian = Guardian(model, session_of(using))
-        self.lookout = Lookout(using, queues, conf.get("OPERATIONS_QUEUE"))
+        self._guardian = Guardian(session)
+        self.lookout = Lookout(session, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
         self._tidy_at: float | None = None
-        self._done = {queue: archive.DoneWalk(session_of(using), queue) for queue in queues}
-        self._dead = {queue: archive.DeadWalk(session_of(using), queue) for queue in queues}
-        self._steps = StepWalk(session_of(using))
+        self._done = {queue: archive.DoneWalk(session, queue) for queue in queues}
+        self._dead = {queue: archive.DeadWalk(session, queue) for queue in queues}
+        self._steps = StepWalk(session)
         self._failures_after = 0
-        self._keepers = Keepers(session_of(using))
+        self._keepers = Keepers(session)
         self._keep_at: float | None = None
-        self._counter = Counter(session_of(using))
+        self._counter = Counter(session)
         self._count_at: float | None = None
         self._count_soon_at = 0.0
         self.has_ended_something = False
@@ -113,11 +112,6 @@ class Maintenance:
         """Return for how many seconds nothing urgent will be due: the dead are to be found soon."""
         return max(0.0, self._look_at - now)
 
-    @property
-    def paused(self) -> set[str]:
-        """Return the queues to claim nothing from: paused ones, and the bulk operations' queue while there are none."""
-        return self.lookout.closed
-
     def hold_rescues(self, now: float) -> None:
         """Hold rescues after an outage: leases that expired meanwhile are left to the supervisors for a moment.
 
@@ -139,10 +133,10 @@ class Maintenance:
         return LOOK_SOONER if lookout.expects_late_workers else LOOK_EVERY
 
     def _rescue(self) -> None:
-        rescue.rescue(self._model, session_of(self._using), self.lookout.expired)
+        rescue.rescue(Message, self._session, self.lookout.expired)
 
     def _requeue(self) -> None:
-        expired_streams.requeue_expired(self._model, session_of(self._using))
+        expired_streams.requeue_expired(Message, self._session)
 
     def _count(self, now: float) -> None:
         """Count what has ended, if it is time: soon if this worker ended something, and once a minute for others."""
@@ -172,10 +166,10 @@ class Maintenance:
 
     def _tidy(self) -> bool:
         """Move a bounded part of what is old enough, unless another archiver is active; return whether more is left."""
-        session = session_of(self._using)
+        session = self._session
         _go_on(partial(partitioned.keep, session))  # first: without its table, nothing can be archived
         more = [_go_on(partial(self._archive, queue)) for queue in self._done]
-        _go_on(Schedule.objects.using(self._using).forget)
+        _go_on(Schedule.objects.using(session.using).forget)
         _go_on(partial(forget_workers, session, age=WORKER_ROWS_KEPT))
         _go_on(self._forget_failures)
         age, most = conf.get("EVENT_RETENTION"), ARCHIVE_AT_ONCE
@@ -197,7 +191,7 @@ class Maintenance:
 
     def _forget_failures(self) -> None:
         self._failures_after = failure_group_rows.forget_failures(
-            session_of(self._using), age=conf.get("EVENT_RETENTION"), after=self._failures_after
+            self._session, age=conf.get("EVENT_RETENTION"), after=self._failures_after
         )
 
 

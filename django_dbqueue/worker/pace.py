@@ -12,10 +12,8 @@ from collections.abc import Callable
 from multiprocessing.connection import wait
 from typing import Any, Final
 
-from django.db import connections
-
 from django_dbqueue import conf
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.thread_connections import discard, discard_all
 
 FASTEST: Final = 0.01
@@ -75,20 +73,22 @@ class Backoff:
 class Listener(threading.Thread):
     """A thread that listens on PostgreSQL, over its own connection, and calls ``wake`` per queue with a new message."""
 
-    def __init__(self, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> None:
+    def __init__(self, session: DjangoSession, queues: tuple[str, ...], wake: Callable[[], None]) -> None:
         super().__init__(name="dbqueue-listen", daemon=True)
-        self._using = using
+        self._session = session
         self._queues = frozenset(queues)
         self._wake = wake
         self._over = threading.Event()
         self._reader, self._writer = os.pipe()
 
     @classmethod
-    def start_where_possible(cls, using: str, queues: tuple[str, ...], wake: Callable[[], None]) -> Listener | None:
+    def start_where_possible(
+        cls, session: DjangoSession, queues: tuple[str, ...], wake: Callable[[], None]
+    ) -> Listener | None:
         """Start a listener if the database can notify, and the setting NOTIFY is on."""
-        if not (session_of(using).server.notifies and conf.get("NOTIFY")):
+        if not (session.server.notifies and conf.get("NOTIFY")):
             return None
-        listener = cls(using, queues, wake)
+        listener = cls(session, queues, wake)
         listener.start()
         return listener
 
@@ -101,7 +101,7 @@ class Listener(threading.Thread):
         """Listen; after a failure, try again a little later (polling continues meanwhile)."""
         backoff = Backoff(0.1, 5.0)
         while not self._over.is_set():
-            connection = connections[self._using]
+            connection = self._session.connection
             try:
                 with connection.cursor() as cursor:
                     cursor.execute("LISTEN django_dbqueue")
@@ -109,7 +109,7 @@ class Listener(threading.Thread):
                 self._listen(connection.connection)
             except Exception as error:
                 logger.debug("the listener lost its connection: %s", error)
-                discard(self._using)
+                discard(self._session.using)
                 self._over.wait(backoff.next())
         discard_all()
 

@@ -20,7 +20,7 @@ from django_dbqueue.lifecycle.moves import Ties, blamed
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import code_of, is_refused
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.statements.events_sql import REJECT
@@ -39,7 +39,7 @@ def settle_otherwise(
 
     An outage meanwhile is raised: nothing was settled then, and the caller begins again with the first verdict.
     """
-    session, began = session_of(finish.using), time.monotonic()
+    session, began = finish.session, time.monotonic()
     for other in others(verdict, error, on_ack=delivery.options.on_ack):
         change = changes_sql.ack(session.server) if other.verb == "ack" else change_of(session.server, other)
         then = None

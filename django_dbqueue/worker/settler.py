@@ -24,7 +24,7 @@ from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
 from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.sessions.apart import apart
-from django_dbqueue.sessions.django_session import Ahead, MessageType, session_of
+from django_dbqueue.sessions.django_session import Ahead, DjangoSession
 from django_dbqueue.sessions.retry import is_passing, is_refused
 from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statuses import DONE
@@ -44,12 +44,11 @@ Acks = list[tuple[Delivery, float]]
 class Settler:
     """A collector of verdicts, which it settles on the worker's own connection."""
 
-    def __init__(self, model: MessageType, using: str, holding: Holding, board: Board) -> None:
-        self.model = model
-        self.using = using
+    def __init__(self, session: DjangoSession, holding: Holding, board: Board) -> None:
+        self._session = session
         self._holding = holding
         self._board = board
-        self._finish = Finisher(model, using, holding, board)
+        self._finish = Finisher(session, holding, board)
         self._acks: dict[tuple[str, bool], Acks] = {}
         """By what an ack does to the row, and whether a result is kept with it."""
         self._others: list[tuple[Delivery, Verdict]] = []
@@ -117,12 +116,12 @@ class Settler:
             if hooks.active is None:
                 work()
             else:
-                hooks.active.settle(verdict.verb, delivery.message.queue, self.using, [delivery], work)
+                hooks.active.settle(verdict.verb, delivery.message.queue, self._session.using, [delivery], work)
 
     def _release_some(self, unstarted: list[Delivery]) -> None:
         settle_claims(
-            session_of(self.using),
-            changes_sql.release(session_of(self.using).server),
+            self._session,
+            changes_sql.release(self._session.server),
             [delivery.claim for delivery in unstarted],
             ties=_ties_of(unstarted),
         )
@@ -140,7 +139,7 @@ class Settler:
         settle_otherwise(self._finish, delivery, verdict, error, seconds=seconds, ties=ties)
 
     def _settle_other(self, delivery: Delivery, verdict: Verdict) -> None:
-        session, claim = session_of(self.using), delivery.claim
+        session, claim = self._session, delivery.claim
         try:
             change = blamed(session, change_of(session.server, verdict), [delivery.message.queue])
             held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
@@ -166,21 +165,21 @@ class Settler:
     def _next_acks(self) -> Acks:
         for (_, keeps), acks in self._acks.items():
             if acks:
-                most = room(session_of(self.using)) if keeps else 0
+                most = room(self._session) if keeps else 0
                 return acks[: fitting((each.result for each, _ in acks if each.result), most) if keeps else MAX_IDS]
         return []
 
     def send(self) -> Ahead | None:
         """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
         self._sent = self._next_acks()
-        if not self._sent or not fits(session_of(self.using), _results_of(self._sent)):
+        if not self._sent or not fits(self._session, _results_of(self._sent)):
             self._sent = []
             return None
         self._sent_before = _sent_of(self._sent)
         self._sent_at = time.monotonic()
         for delivery, _ in self._sent:
             delivery.ack_sent = True
-        session, results = session_of(self.using), _results_of(self._sent)
+        session, results = self._session, _results_of(self._sent)
         change = ack_of(session, self._sent[0][0].message.queue)  # all have one on_ack, so that one queue is enough
         then = results_sql.insert(session.server, list(results.items())) if results else None
         sent = [delivery for delivery, _ in self._sent]
@@ -209,7 +208,7 @@ class Settler:
 
     def _flush_some(self, acks: Acks, part: Acks) -> None:
         """Settle the first of the acks, ``part``."""
-        session = session_of(self.using)
+        session = self._session
         change, results = ack_of(session, part[0][0].message.queue), _results_of(part)
         sent_before = _sent_of(part)
         self._sent_at = time.monotonic()
@@ -254,12 +253,12 @@ class Settler:
         """Return the ids done under our own token (acked by the handler, or the reply was lost), and those absent."""
         if not claims:
             return set(), set()
-        server, tokens = session_of(self.using).server, dict(claims)
-        rows = session_of(self.using).fetch(fences_sql.states(server, [claim.id for claim in claims]))
+        server, tokens = self._session.server, dict(claims)
+        rows = self._session.fetch(fences_sql.states(server, [claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}
         if gone:
-            history = ArchivedMessage.objects.using(self.using).filter(message_id__in=gone, outcome="done")
+            history = ArchivedMessage.objects.using(self._session.using).filter(message_id__in=gone, outcome="done")
             done |= {id_ for id_, token in history.values_list("message_id", "claim_token") if token == tokens[id_]}
         return done, gone - done
 

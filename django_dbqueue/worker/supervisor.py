@@ -19,7 +19,6 @@ from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases.statement import new_token
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
@@ -77,6 +76,7 @@ class Supervisor:
         progress: Callable[[dict[str, int]], None],
     ) -> None:
         self._options = options
+        self._session = options.session
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._progress = progress
@@ -106,7 +106,7 @@ class Supervisor:
         with StopSignals() as stop:
             logger.info(  # from here on it can be told to stop
                 "worker started: queues %s, %s, database %s",
-                ", ".join(self._queues), self._options.size, self._options.database,
+                ", ".join(self._queues), self._options.size, self._session.using,
             )  # fmt: skip
             while True:
                 self._start_children(stop)
@@ -245,16 +245,14 @@ class Supervisor:
         for entry in self._aftermaths[::-1]:
             board, worker_id, how, cut_off = entry
             try:
-                running = settle_after(
-                    session_of(self._options.database), worker_id, self._consumers, board, how=how, cut_off=cut_off
-                )
+                running = settle_after(self._session, worker_id, self._consumers, board, how=how, cut_off=cut_off)
                 self._cut_off += running if cut_off else 0
                 self._take_over(board, worker_id)
                 self._aftermaths.remove(entry)
             except Error as error:
                 logger.warning("can't settle the messages of a dead child yet: %s", " ".join(str(error).split()))
                 if not isinstance(error, StillLocked):
-                    discard(self._options.database)
+                    discard(self._session.using)
                     return
             except Exception:
                 logger.exception("can't settle the messages of a dead child; they come back when their leases expire")
@@ -265,11 +263,11 @@ class Supervisor:
         """Check what became of the last claims of the dead; a claim that was sent may still be committed."""
         try:
             for worker_id, until in list(self._late_claims.items()):
-                found = release_unknown(session_of(self._options.database), self._queues, worker_id)
+                found = release_unknown(self._session, self._queues, worker_id)
                 if found or time.monotonic() >= until:
                     del self._late_claims[worker_id]
         except Error:
-            discard(self._options.database)
+            discard(self._session.using)
 
     def _take_over(self, board: Board, worker_id: int) -> None:
         """Keep what a previous board has counted, when its last retry is due, and whose last claim is open."""

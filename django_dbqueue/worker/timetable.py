@@ -14,6 +14,7 @@ from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
 from django_dbqueue.schedules.declarations import Plan
+from django_dbqueue.sessions.django_session import DjangoSession
 
 if TYPE_CHECKING:
     from django_dbqueue.models.schedule import StandingSchedule
@@ -33,23 +34,22 @@ logger = logging.getLogger("django_dbqueue.worker")
 class Timetable:
     """The schedules that a worker declares, those that operators have added, and when it will check them next."""
 
-    def __init__(self, using: str, plans: tuple[Plan, ...], declared_at: datetime) -> None:
-        self._rows = Schedule.objects.using(using)
+    def __init__(self, session: DjangoSession, plans: tuple[Plan, ...], declared_at: datetime) -> None:
+        self._rows = Schedule.objects.using(session.using)
         self._plans = plans
         self._declared_at = declared_at
         self._overruled: set[str] = set()
         self._said_ahead: set[tuple[str, datetime]] = set()
         self._look_at = 0.0
-        self._added = ""
+        self._seen_added = ""
+        self.added = ""
+        """'' if operators have added no schedules, else a text that changes with them, as the lookout has it."""
         self._read: dict[str, tuple[object, Plan | None]] = {}
 
-    def run(self, now: float, *, added: str = "") -> None:
-        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds.
-
-        ``added``: '' if operators have added no schedules, else a text that changes with them, as the lookout has it.
-        """
-        if added != self._added:
-            self._added, self._look_at = added, now
+    def run(self, now: float) -> None:
+        """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
+        if self.added != self._seen_added:
+            self._seen_added, self._look_at = self.added, now
         if self._runs_any and now >= self._look_at:
             self._look_at = now + LOOK_AGAIN  # in case it fails
             self._look_at = now + self._look()
@@ -60,11 +60,11 @@ class Timetable:
 
     @property
     def _runs_any(self) -> bool:
-        return bool(self._plans or self._added)
+        return bool(self._plans or self.added)
 
     def _look(self) -> float:
         """Handle every schedule; return for how many seconds nothing more will be due."""
-        standing = self._rows.standing(self._plans, and_added=bool(self._added))
+        standing = self._rows.standing(self._plans, and_added=bool(self.added))
         for row in standing.values():
             if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
                 self._declared_at = row.db_now

@@ -11,7 +11,7 @@ from django.db import Error
 
 from django_dbqueue import conf
 from django_dbqueue.consumers.registry import registered
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states import queues_sql
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.thread_connections import discard_all
@@ -31,9 +31,9 @@ class Strays(threading.Thread):
     Its session is open only during a check.
     """
 
-    def __init__(self, using: str, board: Board) -> None:
+    def __init__(self, session: DjangoSession, board: Board) -> None:
         super().__init__(name="dbqueue-strays", daemon=True)
-        self._using = using
+        self._session = session
         self._board = board
         self._named: set[str] = set()
         self._over = threading.Event()
@@ -58,8 +58,7 @@ class Strays(threading.Thread):
 
     def _look(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
-        session = session_of(self._using)
-        rows = session.fetch(queues_sql.unserved(session.server, sorted(served)))
+        rows = self._session.fetch(queues_sql.unserved(self._session.server, sorted(served)))
         new = sorted({str(name) for (name,) in rows} - self._named)
         is_first = not self._named
         self._named.update(new)

@@ -9,6 +9,7 @@ from typing import Final
 
 from django_dbqueue.consumers.registry import MAX_BATCH
 from django_dbqueue.schedules.declarations import Plan
+from django_dbqueue.sessions.django_session import DjangoSession
 
 EXIT_OK: Final = 0
 """Stopped when told to, or drained, or --max-messages reached; nothing was cut off."""
@@ -35,7 +36,7 @@ class WorkerOptions:
     the database's clock.
     """
 
-    database: str
+    session: DjangoSession
     queues: tuple[str, ...]
     declared_at: datetime
     plans: tuple[Plan, ...] = ()

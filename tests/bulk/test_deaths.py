@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.operations import bulk
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.bulk.orders import OPERATIONS, counts, next_step, order, select
 from tests.bulk.test_bulk import dead_many
@@ -102,25 +103,25 @@ def test_operations_that_rest_cost_a_worker_no_statement(monkeypatch: pytest.Mon
     monkeypatch.setattr(random, "uniform", lambda _least, most: most)  # what is done once a minute, at its end
     spent = []
     for queues in ((QUEUE,), (QUEUE, OPERATIONS)):
-        maintenance = Maintenance(Message, "default", queues)
+        maintenance = Maintenance(session_of("default"), queues)
         maintenance.run(0.0)
         with CaptureQueriesContext(connection) as queries:
             for second in range(1, 20):
                 maintenance.run(second * 1.01)
         spent.append(len(queries))
     assert spent[0] == spent[1]
-    assert maintenance.paused == {OPERATIONS}
+    assert maintenance.lookout.closed == {OPERATIONS}
 
 
 def test_a_worker_notices_an_operation_within_a_second_and_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "STEP", 2)
-    maintenance = Maintenance(Message, "default", (QUEUE, OPERATIONS))
+    maintenance = Maintenance(session_of("default"), (QUEUE, OPERATIONS))
     maintenance.run(0.0)
     dead_many(5)
     order("drop", select())
     maintenance.run(1.01)
-    assert maintenance.paused == set()
+    assert maintenance.lookout.closed == set()
     while next_step():
         pass
     maintenance.run(2.02)
-    assert maintenance.paused == {OPERATIONS}
+    assert maintenance.lookout.closed == {OPERATIONS}

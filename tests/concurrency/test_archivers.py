@@ -10,6 +10,7 @@ from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.sessions.retry import is_passing
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import aside, meet, outcome
@@ -84,7 +85,7 @@ def test_a_workers_maintenance_passes_by_while_another_archiver_is_at_it_and_com
     done(queue="before")
     Message.objects.archive("before")
     done()
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     before = len(history())
 

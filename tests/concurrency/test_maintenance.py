@@ -13,6 +13,7 @@ from django.test import override_settings
 from django_dbqueue.insight import counter
 from django_dbqueue.models import ArchivedMessage, Message, Queue, Schedule, Worker
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.timetable import Timetable
 from tests.concurrency.steps import meet
@@ -47,7 +48,7 @@ def test_tidying_waits_for_nobody_who_has_the_row_of_a_live_worker_locked() -> N
     """A guardian that is frozen in the middle of a verdict, say."""
     worker_row(1, age=timedelta(days=2))
     worker_row(2, age=timedelta(0))
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
 
     def lock() -> Worker:
@@ -65,7 +66,7 @@ def test_a_history_that_can_not_be_written_leaves_all_else_of_maintenance_as_it_
 ) -> None:
     monkeypatch.setattr(counter, "SECONDS", 30)  # a busy machine must not cut a turn short
     message = done()
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     with without_table(ArchivedMessage):
         for moment in (61.0, 61.5):  # who counts and who archives each have a turn of their own to fail in
@@ -73,14 +74,14 @@ def test_a_history_that_can_not_be_written_leaves_all_else_of_maintenance_as_it_
                 maintenance.run(moment)
         Queue.objects.pause("other")
         maintenance.run(62.5)
-        assert maintenance.paused == {"other"}
+        assert maintenance.lookout.closed == {"other"}
         assert Message.objects.filter(pk=message.pk).exists()
     maintenance.run(123.0)
     assert not Message.objects.filter(pk=message.pk).exists()
 
 
 def test_schedules_that_can_not_be_read_are_looked_at_again_and_not_at_every_turn() -> None:
-    timetable = Timetable("default", (plan(),), clock("default"))
+    timetable = Timetable(session_of("default"), (plan(),), clock("default"))
     with without_table(Schedule):
         with pytest.raises(DatabaseError):
             timetable.run(0.0)

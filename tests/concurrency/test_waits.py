@@ -11,7 +11,7 @@ from django_dbqueue import DuplicateKey, Envelope, LeaseLost
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.lifecycle import enqueue as enqueue_module
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
 from tests.concurrency.contenders import requeue
@@ -171,7 +171,9 @@ def test_a_heartbeat_waits_for_no_row_that_a_handler_has_locked_and_extends_the_
     messages = held_many(2)
     before = [row(message)["available_at"] for message in messages]
     consumer = Consumer(QUEUE, lambda _message: None)
-    deliveries = [Delivery(as_claimed(message), consumer, consumer.resolved()) for message in messages]
+    deliveries = [
+        Delivery(as_claimed(message), session_of("default"), consumer, consumer.resolved()) for message in messages
+    ]
 
     def lock() -> None:
         Message.objects.select_for_update().get(pk=messages[0].pk)

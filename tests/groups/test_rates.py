@@ -56,7 +56,7 @@ def deliveries(number: int = 100) -> list[Delivery]:
     consumer = Consumer(QUEUE, lambda _: None)
     rated = set(Group.objects.exclude(rate=None).values_list("lane", flat=True))
     taken = Claimer(Message, session_of("default"), QUEUE).take(number, lease=60, max_reads=5)
-    return [Delivery(each, consumer, consumer.resolved(), "default", rated) for each in taken]
+    return [Delivery(each, session_of("default"), consumer, consumer.resolved(), rated) for each in taken]
 
 
 @pytest.mark.parametrize(

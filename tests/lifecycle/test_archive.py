@@ -12,7 +12,7 @@ from django_dbqueue import Envelope, InvalidMessage
 from django_dbqueue.databases import Statement
 from django_dbqueue.lifecycle import archive as archive_module
 from django_dbqueue.models import ArchivedMessage, Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker import maintenance as maintenance_module
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, row, rows, stuck, waiting
@@ -262,7 +262,7 @@ def test_a_workers_maintenance_moves_both_kinds_by_age() -> None:
     old, young = (done(), dead()), (done(), dead())
     for message in old:
         let_pass(message, 1000)
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     assert history() == []
     maintenance.run(61.0)
@@ -274,7 +274,7 @@ def test_a_workers_maintenance_moves_both_kinds_by_age() -> None:
 def test_where_more_is_left_maintenance_comes_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance_module, "ARCHIVE_AT_ONCE", 10)
     many_done(25)
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     for now, moved in ((61.0, 10), (61.5, 10), (90.0, 20), (119.0, 25), (121.0, 25)):
         maintenance.run(now)

@@ -11,7 +11,7 @@ import pytest
 from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.payloads import read_body
 from tests.factories import (
     QUEUE,
@@ -46,7 +46,7 @@ def test_a_body_that_is_larger_than_was_asked_for_stays_in_the_database_until_it
     fits, left = (taken.message for taken in claimer.take(2, lease=60, max_reads=5))
     assert ("body" in fits.__dict__, "body" in left.__dict__) == (True, False)
     for message in (fits, left):
-        read_body(message)
+        read_body(session_of("default"), message)
         assert "body" in message.__dict__
     assert (fits.payload, left.payload) == ("é" * 50, "é" * 50 + "!")
 
@@ -57,14 +57,14 @@ def test_a_body_is_read_by_who_still_holds_the_claim_and_by_nobody_else() -> Non
     [taken] = claimer.take(1, lease=60, max_reads=5)
     waiting(payload="newer", key="k", on_conflict="update")
     with pytest.raises(LeaseLost):
-        read_body(taken.message)
+        read_body(session_of("default"), taken.message)
 
 
 def test_what_was_read_for_the_handler_is_let_go_and_read_anew_by_who_asks_later() -> None:
     waiting(payload="x")
     [taken] = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=0).take(1, lease=60, max_reads=5)
     message = taken.message
-    read_body(message)
+    read_body(session_of("default"), message)
     message.decode_ahead()
     taken.let_go()
     assert not {"body", "_ahead"} & message.__dict__.keys()

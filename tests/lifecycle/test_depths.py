@@ -11,7 +11,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.insight.overview import known_queues, overview
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import depths
 from tests.factories import QUEUE, dead, done, held, let_pass, stuck, waiting
@@ -75,9 +75,9 @@ def test_the_oldest_ready_message_is_the_one_due_first_whatever_its_priority() -
     old = waiting(priority=-9)
     let_pass(old, 90)
     waiting(delay=3600)
-    [found] = overview("default", [QUEUE]).queues
+    [found] = overview(session_of("default"), [QUEUE]).queues
     assert found.oldest_ready == Message.objects.get(pk=old.pk).available_at
-    assert overview("default", ["nobody"]).queues[0].oldest_ready is None
+    assert overview(session_of("default"), ["nobody"]).queues[0].oldest_ready is None
 
 
 def test_the_overview_has_every_queue_that_is_known_and_who_serves_it() -> None:
@@ -87,13 +87,13 @@ def test_the_overview_has_every_queue_that_is_known_and_who_serves_it() -> None:
     beating(2, "emails", threads=1)
     beating(3, "idle", threads=2)
     beating(4, "emails", threads=8, ago=timedelta(minutes=5))
-    seen = overview("default")
+    seen = overview(session_of("default"))
     assert [(each.name, each.queue.is_paused, each.workers, each.threads) for each in seen.queues] == [
         ("calls", True, 1, 4),
         ("emails", False, 2, 5),
         ("idle", False, 1, 2),
     ]
-    assert known_queues("default") == {"calls", "emails", "idle"}
+    assert known_queues(session_of("default")) == {"calls", "emails", "idle"}
     assert abs(seen.at - clock("default")) < timedelta(minutes=1)
     assert Queue.objects.filter(pk="emails").count() == 0  # looking makes no rows
 

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.failures.failure_group_rows import failure_ids
-from django_dbqueue.models import Failure, Message, MessageEvent
+from django_dbqueue.models import Failure, MessageEvent
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import meet
 from tests.lifecycle.rollback import rolled_back
@@ -100,7 +100,7 @@ def test_old_groups_without_an_event_are_forgotten_a_part_at_a_time(monkeypatch:
 def test_maintenance_forgets_groups() -> None:
     ids(("q", A))
     Failure.objects.update(first_at=clock("default") - timedelta(days=31))
-    maintenance = Maintenance(Message, "default", ("q",))
+    maintenance = Maintenance(session_of("default"), ("q",))
     maintenance.run(0.0)
     maintenance.run(61.0)
     assert not Failure.objects.exists()

@@ -74,7 +74,7 @@ if settings.TEST_DATABASE != "sqlite":
     ) -> None:
         claim(3)
         silent_worker(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         assert look_really(guardian, PERSISTS + 0.5) == 0
         assert not guardian.suspects
         end(session)
@@ -86,7 +86,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         assert guardian.look() == 0
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
@@ -95,7 +95,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         guardian.look()
         clock.put_forward(PERSISTS)
         Worker.objects.update(beat_at=DbNow() - timedelta(seconds=3.5))
@@ -109,7 +109,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow())
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         for _ in range(10):
             assert guardian.look() == 0
             Worker.objects.filter(pk=worker.pk).update(beat_at=DbNow())
@@ -122,7 +122,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         silent_worker(session, beat_at=DbNow(), late_at=DbNow(), beat_every=10)
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         for _ in range(10):
             assert guardian.look() == 0
             clock.put_forward(PERSISTS / 4)
@@ -134,7 +134,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         guardian.look()
         clock.put_forward(PERSISTS)
         connection.close()
@@ -146,7 +146,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         worker = silent_worker(session)
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         guardian.look()
         clock.put_forward(PERSISTS)
         beating = connection.copy()
@@ -167,7 +167,7 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1)
         silent_worker(session)
         end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         guardian.look()
         clock.put_forward(PERSISTS)
         locks_taken: list[Any] = []
@@ -202,7 +202,7 @@ if settings.TEST_DATABASE != "sqlite":
         [lost] = claim(1, worker_id=WORKER + 1)
         end(other, WORKER + 1)
         end(session)
-        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
+        assert look_twice(Guardian(DjangoSession("default")), clock) == 1
         assert (row(kept)["status"], row(lost)["status"]) == ("run", "n")
         assert Worker.objects.get().pk == WORKER
 
@@ -211,7 +211,7 @@ if settings.TEST_DATABASE != "sqlite":
         [mine] = claim(1)
         silent_worker(session)
         end(session)
-        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
+        assert look_twice(Guardian(DjangoSession("default")), clock) == 1
         assert (row(stranger)["status"], row(mine)["status"]) == ("run", "n")
 
     def test_a_message_whose_reads_are_spent_is_dead_and_says_by_which_sign(
@@ -220,7 +220,7 @@ if settings.TEST_DATABASE != "sqlite":
         [message] = claim(1, max_reads=1)
         worker = silent_worker(session)
         end(session)
-        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
+        assert look_twice(Guardian(DjangoSession("default")), clock) == 1
         stored = Message.objects.get(pk=message.pk)
         assert stored.is_dead
         assert stored.error == (
@@ -239,7 +239,7 @@ if settings.TEST_DATABASE != "sqlite":
             with handler.cursor() as cursor:
                 cursor.execute("BEGIN")
                 cursor.execute("SELECT id FROM django_dbqueue_message WHERE id = %s FOR UPDATE", [locked.pk])
-                guardian = Guardian(Message, DjangoSession("default"))
+                guardian = Guardian(DjangoSession("default"))
                 assert look_twice(guardian, clock) == 1
                 assert (row(locked)["status"], row(free)["status"]) == ("run", "n")
                 assert Worker.objects.exists(), "somebody must come back for the rest"
@@ -255,14 +255,14 @@ if settings.TEST_DATABASE != "sqlite":
         claim(1_201)
         silent_worker(session)
         end(session)
-        assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1_201
+        assert look_twice(Guardian(DjangoSession("default")), clock) == 1_201
         assert not Message.objects.exclude(status="n", crashes=1).exists()
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)
         silent_worker(session)
         end(session)
-        one, other = Guardian(Message, DjangoSession("default")), Guardian(Message, DjangoSession("default"))
+        one, other = Guardian(DjangoSession("default")), Guardian(DjangoSession("default"))
         one.look()
         other.look()
         clock.put_forward(PERSISTS)

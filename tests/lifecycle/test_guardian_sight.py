@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
 from django_dbqueue.liveness.guardian import Guardian, blind_spots
-from django_dbqueue.models import Message, Worker
+from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
@@ -30,7 +30,7 @@ if settings.TEST_DATABASE == "sqlite":
 
     def test_where_there_are_no_sessions_the_guardian_asks_nothing_and_says_so() -> None:
         with CaptureQueriesContext(connection) as queries:
-            assert Guardian(Message, DjangoSession("default")).look() == 0
+            assert Guardian(DjangoSession("default")).look() == 0
         assert len(queries) == 0
         [spot] = blind_spots(DjangoSession("default"))
         assert "SQLite has no sessions" in spot
@@ -44,7 +44,7 @@ else:
         soon = DbNow() + timedelta(hours=1)
         said = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
         Worker.objects.bulk_create(Worker(id=number, late_at=soon, **said) for number in range(1_000))
-        guardian = Guardian(Message, DjangoSession("default"))
+        guardian = Guardian(DjangoSession("default"))
         guardian.look()
         with CaptureQueriesContext(connection) as queries:
             guardian.look()

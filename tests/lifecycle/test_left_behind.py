@@ -13,7 +13,7 @@ from django_dbqueue.lifecycle import rescue
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.sweep import Order, by_state
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, dead, done, held_many, let_end
 from tests.refusing import pointing_at, refusing
@@ -105,7 +105,7 @@ if settings.TEST_DATABASE != "sqlite":  # there no CHECK can be added to a table
 def test_a_worker_goes_on_with_what_else_is_to_be_tidied(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     settings.DBQUEUE = {"DEFAULTS": {"retention": 0}}
     messages = done_ones(3)
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     with pointing_at(messages[0]):
         maintenance._tidy()
         assert there() == {messages[0].pk}

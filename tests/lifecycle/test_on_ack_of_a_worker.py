@@ -10,7 +10,7 @@ from django.db import OperationalError
 from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board, SlotState
@@ -44,7 +44,7 @@ def told() -> Iterator[list[tuple[str, int]]]:
 
 def deliver(message: Message, holding: Holding) -> Delivery:
     handler = Consumer(message.queue, print)
-    delivery = Delivery(as_claimed(message), handler, handler.resolved())
+    delivery = Delivery(as_claimed(message), session_of("default"), handler, handler.resolved())
     holding.keep(delivery)
     holding.offer(delivery)
     assert holding.take() is delivery
@@ -58,7 +58,7 @@ def board() -> Board:
 
 @pytest.fixture
 def settler(board: Board) -> Settler:
-    return Settler(Message, "default", Holding(board), board)
+    return Settler(session_of("default"), Holding(board), board)
 
 
 def add(settler: Settler, *messages: Message) -> None:

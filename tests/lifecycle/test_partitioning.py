@@ -17,6 +17,7 @@ from django_dbqueue.history import partitioned, partitions
 from django_dbqueue.history.partitioning import archivers_held
 from django_dbqueue.lifecycle.archive import archive as archive_done
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests import factories
 from tests.commands.running import run
@@ -184,7 +185,7 @@ def test_a_worker_that_has_something_to_archive_gives_the_table_its_name_back(se
     message = factories.done()
     with connection.cursor() as cursor:
         cursor.execute(f"RENAME TABLE {TABLE} TO {OLD}")
-    Maintenance(Message, "default", (message.queue,))._tidy()
+    Maintenance(session_of("default"), (message.queue,))._tidy()
     assert ids() == [kept, kept + 1]
     assert not Message.objects.exists()
 

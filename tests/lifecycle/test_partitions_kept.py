@@ -6,7 +6,8 @@ import pytest
 
 from django_dbqueue.databases.partitions_sql import until
 from django_dbqueue.history import partitioned, partitions
-from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.models import ArchivedMessage
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.commands.running import run
 from tests.lifecycle.partitioned_history import SESSION, archive_at, in_partitions, names, one_table, record_purged
@@ -64,11 +65,11 @@ def test_what_was_purged_is_dropped_but_nothing_beyond() -> None:
     partitioned.keep(SESSION)
     assert ids() == [3_000]
     record_purged(3_000)
-    Maintenance(Message, "default", ("tests",))._tidy()
+    Maintenance(session_of("default"), ("tests",))._tidy()
     assert ids() == [3_000], "3,000 to 3,999 are not all purged"
     archive_at(4_000)
     record_purged(3_999)
-    Maintenance(Message, "default", ("tests",))._tidy()
+    Maintenance(session_of("default"), ("tests",))._tidy()
     assert ids() == [4_000], "a worker does it"
 
 

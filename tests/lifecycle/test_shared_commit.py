@@ -14,7 +14,7 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.lifecycle import claimer as claiming
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def settler() -> Settler:
     board = Board(10)
-    return Settler(Message, "default", Holding(board), board)
+    return Settler(session_of("default"), Holding(board), board)
 
 
 @pytest.fixture
@@ -48,7 +48,9 @@ def lost() -> Iterator[list[int]]:
 
 def finish(settler: Settler, *messages: Message) -> None:
     handler = Consumer(QUEUE, print)
-    deliveries = [Delivery(as_claimed(message), handler, handler.resolved()) for message in messages]
+    deliveries = [
+        Delivery(as_claimed(message), session_of("default"), handler, handler.resolved()) for message in messages
+    ]
     settler._holding.keep(*deliveries)
     settler._holding.offer(*deliveries)
     for delivery in deliveries:

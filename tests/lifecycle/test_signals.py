@@ -10,7 +10,7 @@ from django_dbqueue import signals
 from django_dbqueue.consumers import registry
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
 from tests.factories import QUEUE, as_claimed, held, stuck, waiting
@@ -71,6 +71,8 @@ def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> 
 @pytest.mark.usefixtures("listeners_fail")
 def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
     consumer = registry.Consumer(QUEUE, fail)
-    deliveries = [Delivery(as_claimed(taken_away()), consumer, consumer.resolved()) for _ in range(2)]
+    deliveries = [
+        Delivery(as_claimed(taken_away()), session_of("default"), consumer, consumer.resolved()) for _ in range(2)
+    ]
     extend(DjangoSession("default"), deliveries)
     assert [each.message.lease_lost for each in deliveries] == [True, True]

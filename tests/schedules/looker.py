@@ -20,6 +20,7 @@ def main(cron: str, place: int) -> None:
 
     from django_dbqueue.models.fields import clock
     from django_dbqueue.schedules.declarations import read
+    from django_dbqueue.sessions.django_session import session_of
     from django_dbqueue.worker.timetable import Timetable
 
     places = iter(range(10**6))
@@ -35,9 +36,10 @@ def main(cron: str, place: int) -> None:
         return result
 
     said = {"queue": "tests", "cron": cron, "timezone": "UTC", "missed": "all"}
-    timetable = Timetable("default", (read("s", said),) if cron else (), clock("default"))
+    timetable = Timetable(session_of("default"), (read("s", said),) if cron else (), clock("default"))
     with connection.execute_wrapper(count):
-        timetable.run(0.0, added="" if cron else "1")
+        timetable.added = "" if cron else "1"
+        timetable.run(0.0)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from django_dbqueue import InvalidSchedule
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import RUN_HEADER
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
 from tests.schedules.timetables import (
@@ -60,17 +61,19 @@ def test_any_json_is_a_payload(payload: Any) -> None:
 
 
 def test_a_worker_without_schedules_asks_nothing_until_one_is_added(django_assert_num_queries: Any) -> None:
-    timetable = Timetable("default", (), clock("default"))
+    timetable = Timetable(session_of("default"), (), clock("default"))
     with django_assert_num_queries(0):
         timetable.run(0.0)
         assert timetable.until_next(0.0) == float("inf")
     add(cron=NEVER_NOW)
     with django_assert_num_queries(1):
-        timetable.run(0.1, added="1")
-        timetable.run(0.2, added="1")
+        timetable.added = "1"
+        timetable.run(0.1)
+        timetable.run(0.2)
     assert timetable.until_next(0.1) == LOOK_EVERY
     with django_assert_num_queries(1):
-        timetable.run(0.3, added="2")
+        timetable.added = "2"
+        timetable.run(0.3)
 
 
 def test_the_lookout_sees_every_change_of_what_was_added_and_of_nothing_else() -> None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message, Queue, Schedule
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.timetable import LOOK_AGAIN, LOOK_EVERY, Timetable
 from tests.concurrency.steps import meet
 from tests.factories import claim_one
@@ -69,7 +70,7 @@ def test_who_was_overtaken_between_his_look_and_his_move_sends_nothing() -> None
 
 
 def test_a_look_between_due_times_asks_the_database_nothing(django_assert_num_queries: Any) -> None:
-    timetable = Timetable("default", (plan(cron=NEVER_NOW),), clock("default"))
+    timetable = Timetable(session_of("default"), (plan(cron=NEVER_NOW),), clock("default"))
     timetable.run(0.0)
     begun = LOOK_AGAIN
     timetable.run(begun)
@@ -79,12 +80,12 @@ def test_a_look_between_due_times_asks_the_database_nothing(django_assert_num_qu
     with django_assert_num_queries(1):
         timetable.run(begun + LOOK_EVERY)
     with django_assert_num_queries(0):
-        Timetable("default", (), clock).run(0.0)
+        Timetable(session_of("default"), (), clock).run(0.0)
 
 
 def test_a_worker_wakes_for_the_next_look_and_not_for_none() -> None:
-    assert Timetable("default", (), clock("default")).until_next(0.0) == float("inf")
-    timetable = Timetable("default", (plan(cron=NEVER_NOW),), clock("default"))
+    assert Timetable(session_of("default"), (), clock("default")).until_next(0.0) == float("inf")
+    timetable = Timetable(session_of("default"), (plan(cron=NEVER_NOW),), clock("default"))
     timetable.run(0.0)
     assert timetable.until_next(0.25) == LOOK_AGAIN - 0.25
     timetable.run(LOOK_AGAIN)
@@ -126,7 +127,7 @@ def test_a_worker_that_hangs_in_the_middle_of_its_move_hangs_no_other() -> None:
     last_look_was(timedelta(hours=1))
 
     def look() -> float:
-        return Timetable("default", (plan(),), clock("default"))._look()
+        return Timetable(session_of("default"), (plan(),), clock("default"))._look()
 
     met = meet(look, look, waits=False)
     assert met.first == 0.0

@@ -9,6 +9,7 @@ from typing import Any
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, Plan, read
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.idle_poll import Lookout
 from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 
@@ -34,7 +35,7 @@ class Worker:
 
     def __init__(self, *plans: Plan, declared_at: datetime | None = None) -> None:
         self.timetable = Timetable(
-            "default", plans, declared_at or clock("default") + timedelta(microseconds=next(_starts))
+            session_of("default"), plans, declared_at or clock("default") + timedelta(microseconds=next(_starts))
         )
         self._now = 0.0
 
@@ -75,7 +76,7 @@ def add(name: str = "s", **said: Any) -> Schedule:
 
 def seen() -> str:
     """What a worker's lookout says of added schedules."""
-    lookout = Lookout("default", ("tests",), "operations")
+    lookout = Lookout(session_of("default"), ("tests",), "operations")
     lookout.look("", soon=1.0)
     return lookout.added
 
@@ -85,4 +86,5 @@ class Looker(Worker):
 
     def look(self) -> None:
         self._now += LOOK_EVERY
-        self.timetable.run(self._now, added=seen())
+        self.timetable.added = seen()
+        self.timetable.run(self._now)

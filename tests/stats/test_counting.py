@@ -12,7 +12,7 @@ from django_dbqueue.insight import counter
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.models import ALL_QUEUES, Message, MessageEvent, QueueMinute, QueueStatistic, StatisticProgress
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.maintenance import COUNT_EVERY, Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, waiting
 from tests.stats.passing import HOUR, begin, count, early_in_the_hour, ended_at, hours, let_pass, minutes
@@ -51,7 +51,7 @@ def test_what_ended_just_before_a_worker_counted_is_counted_by_its_next_count(
     monkeypatch.setattr("django_dbqueue.worker.maintenance.COUNT_SHARE", 0)  # however long the first count took
     begin()
     done()
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.has_ended_something = True
     maintenance.run(0.0)  # a count stays a second behind the clock
     let_pass(MINUTE)

@@ -235,7 +235,7 @@ def test_the_rescue_and_the_guardian_pass_a_streams_messages_by(query: Callable[
     one = query()
     one.claim()
     assert Message.objects.rescue() == 1
-    assert Guardian(Message, DjangoSession("default")).look() == 0
+    assert Guardian(DjangoSession("default")).look() == 0
     assert letters() == ["n", "run", "run"]
     overdue.refresh_from_db()
     assert overdue.read_count == 1

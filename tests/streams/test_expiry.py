@@ -13,7 +13,7 @@ from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.lifecycle import expired_streams
 from django_dbqueue.lifecycle.expired_streams import requeue_expired
 from django_dbqueue.models import Message, Stream, StreamClaim
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.signals import message_died, message_rescued
 from django_dbqueue.streams import stream_list, stream_release
 from django_dbqueue.streams.ownership import REQUEUE, StreamSpec, is_running
@@ -35,7 +35,7 @@ HERE = DjangoSession("default")
 
 def maintain() -> None:
     """What a worker does once a second."""
-    Maintenance(Message, "default", (QUEUE,)).run(0.0)
+    Maintenance(session_of("default"), (QUEUE,)).run(0.0)
 
 
 def test_a_stream_allows_as_many_reads_as_the_settings_do_where_nothing_is_said() -> None:

@@ -220,7 +220,7 @@ def test_ours_a_guardian_that_sees_no_session_leaves_a_silent_worker_alone(
         id=number, conn_id=conn_id, server=server, session_lock=number if sign == "its named lock" else None,
         host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=silent, late_at=silent,
     )  # fmt: skip
-    looks = Guardian(Message, DjangoSession("default"))
+    looks = Guardian(DjangoSession("default"))
     assert [guardian.do(looks.look) for _ in range(3)] == [0, 0, 0]
     message.ack()
 

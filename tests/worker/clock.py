@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue.claims import low_water
 from django_dbqueue.consumers.registry import Consumer, largest_batch
 from django_dbqueue.lifecycle import claimer
-from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker import feeder, heartbeat, pace
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -50,36 +50,38 @@ class Turns:
 
     def __init__(self, clock: Clock, *others: Consumer, batch: int = 400) -> None:
         self.clock = clock
+        self.unready: frozenset[str] = frozenset()
         consumers = {each.queue: each for each in (Consumer(QUEUE, lambda _message: None), *others)}
         queues = tuple(consumers)
         options = WorkerOptions(
-            "default", queues, datetime.now(UTC), batch=batch, largest_batch=largest_batch(consumers.values())
+            session_of("default"),
+            queues,
+            datetime.now(UTC),
+            batch=batch,
+            largest_batch=largest_batch(consumers.values()),
         )
         board = Board(options.slots)
         self.holding = Holding(board)
-        self.settler = Settler(Message, "default", self.holding, board)
-        self.maintenance = Maintenance(Message, "default", queues)
+        self.settler = Settler(session_of("default"), self.holding, board)
+        self.maintenance = Maintenance(session_of("default"), queues)
         self.feeder = Feeder(
-            Message,
             options,
             consumers,
             self.holding,
             1,
             None,
             lookout=self.maintenance.lookout,
+            settler=self.settler,
             before_begin=lambda _number: None,
-            superseded=self.settler.let_go,
+            unready=lambda: self.unready,
         )
 
     def feed(self, *unready: str) -> list[Delivery]:
         """Claim what is wanted, with the acks that wait beside; return what must be released."""
-        return self.feeder.feed(
-            self.clock.now,
-            paused=self.maintenance.paused,
-            unready=set(unready),
-            beside=self.settler,
-            freed=self.settler.sendable(),
-        )
+        self.unready = frozenset(unready)
+        self.feeder.run(self.clock.now)
+        released, self.settler._unstarted = self.settler._unstarted, []
+        return released
 
     def go_on(self, seconds: float, until: Callable[[], Any] = lambda: False) -> float:
         """Turn for so long, or until it is so; return for how long."""

@@ -10,6 +10,7 @@ import pytest
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.models import Message, Queue
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.batches import attempt_batch
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -23,7 +24,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def deliveries(number: int, handler: Any = print, *, queue: str = QUEUE, **said: Any) -> list[Delivery]:
     consumer = Consumer(queue, handler, **said)
-    return [Delivery(as_claimed(each), consumer, consumer.resolved()) for each in held_many(number, queue=queue)]
+    return [
+        Delivery(as_claimed(each), session_of("default"), consumer, consumer.resolved())
+        for each in held_many(number, queue=queue)
+    ]
 
 
 def offered(*given: list[Delivery], waits: bool = True) -> Holding:

@@ -16,7 +16,7 @@ from django_dbqueue.lifecycle import claimer, expired_streams, rescue
 from django_dbqueue.liveness.guardian import LOOK_AGAIN
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow, clock
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.maintenance import LOOK_EVERY, LOOK_SOONER, SETTLED_FIRST, Maintenance
@@ -198,7 +198,7 @@ def test_what_fails_for_long_keeps_nothing_else_from_its_turn(monkeypatch: pytes
     stuck()
     monkeypatch.setattr(rescue, "rescue", fail)
     monkeypatch.setattr(expired_streams, "requeue_expired", lambda *_: asked.append("streams"))
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     monkeypatch.setattr(type(maintenance.lookout), "saw_claims_given_up", True)
     with pytest.raises(DatabaseError):
         maintenance.run(0.0)
@@ -231,7 +231,7 @@ def test_who_will_be_late_is_looked_at_half_a_second_later_and_else_the_next_loo
     """As if a minute lay between two looks: the database's clock goes on beside this test."""
     monkeypatch.setattr("django_dbqueue.worker.maintenance.LOOK_EVERY", 60)
     worker_row(here(), late_in=late_in)
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     assert maintenance.until_next(0.0) == look
 
@@ -241,7 +241,7 @@ def test_who_is_late_and_gone_is_looked_at_again_soon_and_until_he_is_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker_row(here(), late_in=-60)
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     assert maintenance.until_next(0.0) == pytest.approx(LOOK_AGAIN)
     monkeypatch.setattr("django_dbqueue.liveness.guardian.PERSISTS", 0.0)
@@ -254,7 +254,7 @@ def test_who_is_late_and_gone_is_looked_at_again_soon_and_until_he_is_judged(
 
 def test_after_an_outage_leases_that_have_ended_are_left_to_the_supervisors_for_a_moment() -> None:
     message = stuck()
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.hold_rescues(0.0)
     for now in (0.0, LOOK_EVERY, SETTLED_FIRST - 0.01):
         maintenance.run(now)
@@ -266,7 +266,7 @@ def test_after_an_outage_leases_that_have_ended_are_left_to_the_supervisors_for_
 @with_sessions
 def test_who_comes_back_is_suspected_no_more() -> None:
     worker_row(here(), late_in=-60)
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     Worker.objects.update(late_at=DbNow() + timedelta(seconds=60))
     maintenance.run(LOOK_AGAIN)

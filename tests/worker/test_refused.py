@@ -43,7 +43,7 @@ def board() -> Board:
 
 @pytest.fixture
 def settler(board: Board) -> Settler:
-    return Settler(Message, "default", Holding(board), board)
+    return Settler(session_of("default"), Holding(board), board)
 
 
 def ended(settler: Settler, verdict: Verdict, number: int = 9) -> list[Message]:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def settler() -> Settler:
-    return Settler(Message, "default", Holding(Board(10)), Board(10))
+    return Settler(session_of("default"), Holding(Board(10)), Board(10))
 
 
 @pytest.fixture

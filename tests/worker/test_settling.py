@@ -12,7 +12,7 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
@@ -35,7 +35,7 @@ def board() -> Board:
 
 @pytest.fixture
 def settler(board: Board) -> Settler:
-    return Settler(Message, "default", Holding(board), board)
+    return Settler(session_of("default"), Holding(board), board)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def lost() -> Iterator[list[tuple[int, str]]]:
 def begin(settler: Settler, message: Message) -> Delivery:
     """Have a thread take it, as the claim that it is."""
     handler = Consumer(message.queue, print)
-    delivery = Delivery(as_claimed(message), handler, handler.resolved())
+    delivery = Delivery(as_claimed(message), session_of("default"), handler, handler.resolved())
     for old in settler._holding.keep(delivery):
         settler.let_go(old)
     settler._holding.offer(delivery)

@@ -9,6 +9,7 @@ import pytest
 
 from django_dbqueue.models import ArchivedMessage, Failure, Message, MessageEvent, Once, Result, Schedule, Worker
 from django_dbqueue.models.fields import clock
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import TIDY_EVERY, Maintenance
 from tests.factories import QUEUE, done, let_pass
 
@@ -27,7 +28,7 @@ def test_a_worker_forgets_each_kind_of_row_whose_time_is_over() -> None:
         keep_one_of_each(number, moment)
     let_pass(done(key=ENDED), YEAR.total_seconds())
     young = done()
-    maintenance = Maintenance(Message, "default", (QUEUE,))
+    maintenance = Maintenance(session_of("default"), (QUEUE,))
     for minute in range(3):
         maintenance.run(minute * TIDY_EVERY)
     assert {

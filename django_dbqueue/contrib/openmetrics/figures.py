@@ -69,7 +69,7 @@ def figures(using: str, *, most_queues: int = MOST_QUEUES, budget: int = BUDGET)
     session = session_of(using)
     now = clock(using)
     ranges = ranges_in_use(session)
-    workers = serving(using, now)
+    workers = serving(session, now)
     paused = dict(Queue.objects.using(using).filter(is_paused=True).values_list("name", "paused_until"))
     counted = QueueTotal.objects.using(using).order_by("queue").values_list("queue", flat=True)[: most_queues + 1]
     known = sorted({*(each.queue for each in ranges), *workers, *paused, *counted})

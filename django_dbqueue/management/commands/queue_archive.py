@@ -14,7 +14,7 @@ from django_dbqueue.history import history_sql, partitioned, partitioning, parti
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, EXIT_USAGE, ConsoleCommand, iso, table
-from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 
 EVERY: Final = 10_000_000
@@ -45,8 +45,7 @@ class Command(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
-    def act(self, alias: str, said: Options) -> None:
-        session = session_of(alias)
+    def act(self, session: DjangoSession, said: Options) -> None:
         partitioned.refuse_sqlite(session)
         if said["action"] == "status":
             self._show(session, said)

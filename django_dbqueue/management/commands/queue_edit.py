@@ -14,6 +14,7 @@ from django_dbqueue.management.console import EXIT_NOTHING, EXIT_WRONG, ConsoleC
 from django_dbqueue.management.payload_input import add_payload_kinds, payload_given
 from django_dbqueue.management.sweep_command import MAX_ID
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Command(ConsoleCommand):
@@ -32,16 +33,16 @@ class Command(ConsoleCommand):
         add_by(parser)
         parser.add_argument("--yes", action="store_true", help="don't ask")
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         by = operator(said["by"])
-        message = Message.objects.using(alias).filter(pk=said["id"]).first()
+        message = Message.objects.using(session.using).filter(pk=said["id"]).first()
         if message is None:
             raise CommandError(_("There is no message #%(id)s.") % {"id": said["id"]}, returncode=EXIT_NOTHING)
         payload = payload_given(said["kind"], said["payload"])
         words = {"id": message.pk, "queue": message.queue}
         self.confirm(_("Send message #%(id)s of queue %(queue)s anew with this payload?") % words, yes=said["yes"])
         try:
-            new = Message.objects.using(alias).send_edited(message, payload, by=by)
+            new = Message.objects.using(session.using).send_edited(message, payload, by=by)
         except DuplicateKey as error:
             raise CommandError(
                 _("Not sent: queue %(queue)r has a live message with key %(key)r.")

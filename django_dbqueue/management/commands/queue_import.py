@@ -34,7 +34,7 @@ from django_dbqueue.management.console import (
     stop_signals,
 )
 from django_dbqueue.management.terminal_progress import shown_progress
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.tasks.task_headers import TASK
 
@@ -93,7 +93,8 @@ class Command(ConsoleCommand):
             "--queue", metavar="Q", help=f"of {BEAT}: the queue to which its schedules are to send (default: schedules)"
         )
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
+        alias = session.using
         if said["source"] == BEAT:
             self._print_schedules(alias, said)
             return
@@ -106,11 +107,11 @@ class Command(ConsoleCommand):
         if not standing.waiting:
             raise CommandError(_nothing(source, standing), returncode=EXIT_NOTHING)
         if said["dry_run"]:
-            steps = preview(session_of(alias), source, limit=said["limit"])
+            steps = preview(session, source, limit=said["limit"])
         else:
             count = min(standing.waiting, said["limit"] or standing.waiting)
             self.confirm(_question(source, count), yes=said["yes"])
-            steps = take_over(session_of(alias), source, limit=said["limit"])
+            steps = take_over(session, source, limit=said["limit"])
         self._import(steps, source, standing, said)
 
     def _print_schedules(self, alias: str, said: Options) -> None:

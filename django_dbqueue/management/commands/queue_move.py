@@ -15,6 +15,7 @@ from django_dbqueue.management.console import EXIT_USAGE, refuse_unknown
 from django_dbqueue.management.sweep_command import SweepCommand
 from django_dbqueue.operations import sweep
 from django_dbqueue.operations.change_queue import check_target
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 
 
@@ -29,13 +30,13 @@ class Command(SweepCommand):
         parser.add_argument("--to", required=True, metavar="Q", help="the queue into which they go")
         parser.add_argument("--create", action="store_true", help="also move into a queue that doesn't exist yet")
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         self._to = check_target(said["to"])
         if self._to == said["queue"]:
             raise CommandError(_("--queue and --to name the same queue."), returncode=EXIT_USAGE)
         if not said["create"]:
-            refuse_unknown([self._to], {*conf.get("QUEUES"), *known_queues(alias)})
-        super().act(alias, said)
+            refuse_unknown([self._to], {*conf.get("QUEUES"), *known_queues(session)})
+        super().act(session, said)
 
     def order(self, by: str, said: Options) -> sweep.Order:  # noqa: ARG002 - it takes no reason
         return sweep.Order(self.verb, by, reason=f"to {self._to}", queue=self._to)

@@ -13,6 +13,7 @@ from django_dbqueue.management.common_options import Options, duration, moment
 from django_dbqueue.management.console import EXIT_USAGE
 from django_dbqueue.management.pause_command import LONGEST_REASON, PausingCommand
 from django_dbqueue.models import Group, Queue
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Command(PausingCommand):
@@ -39,7 +40,7 @@ class Command(PausingCommand):
         end.add_argument("--until", type=moment, help="when claims continue, in ISO 8601 with a time zone")
         parser.add_argument("--create", action="store_true", help="also pause queues or groups that don't exist yet")
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         if not said["reason"].strip() or len(said["reason"]) > LONGEST_REASON:
             raise InvalidMessage(_("--reason takes 1 to %(most)d characters.") % {"most": LONGEST_REASON})
         self._end = {"until": said["until"], "for_": said["for_"]}
@@ -48,19 +49,19 @@ class Command(PausingCommand):
                 _("The pause of a group lasts until it is resumed: leave out --for and --until, or pause the queue."),
                 returncode=EXIT_USAGE,
             )
-        super().act(alias, said)
+        super().act(session, said)
 
     def declared(self, said: Options) -> set[str]:
         named = set(said["queues"]) if said["create"] else set()
         return {*named, *conf.get("QUEUES")}
 
-    def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:
-        Queue.objects.db_manager(alias).pause(name, by=by, reason=reason, **self._end)
+    def switch(self, session: DjangoSession, name: str, *, by: str, reason: str) -> None:
+        Queue.objects.db_manager(session.using).pause(name, by=by, reason=reason, **self._end)
 
     def is_as_wanted(self, row: Queue) -> bool:
         """Return whether it is paused until then already; a duration begins now, so it always sets another end."""
         is_same_end = self._end["for_"] is None and row.paused_until == self._end["until"]
         return row.is_paused and is_same_end
 
-    def switch_group(self, alias: str, group: Group, *, by: str, reason: str) -> None:
-        Group.objects.db_manager(alias).pause(group.queue, group.name, by=by, reason=reason)
+    def switch_group(self, session: DjangoSession, group: Group, *, by: str, reason: str) -> None:
+        Group.objects.db_manager(session.using).pause(group.queue, group.name, by=by, reason=reason)

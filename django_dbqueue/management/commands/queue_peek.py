@@ -22,7 +22,7 @@ from django_dbqueue.management.steps_shown import as_json, as_text, steps_by_mes
 from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.states.table import STATES, state_of
 from django_dbqueue.tasks.task_headers import task_named
@@ -80,22 +80,22 @@ class Command(ConsoleCommand):
             "--why", action="store_true", help="explain why each message is in its state, and what can be done"
         )
 
-    def act(self, alias: str, said: Options) -> None:
-        messages = self._find(alias, check_queue(said["queue"]), said)
-        now = clock(alias)
-        StreamClaim.objects.using(alias).join(messages)
+    def act(self, session: DjangoSession, said: Options) -> None:
+        messages = self._find(session, check_queue(said["queue"]), said)
+        now = clock(session.using)
+        StreamClaim.objects.using(session.using).join(messages)
         reasons = _reasons(messages, now) if said["why"] else {}
-        steps = steps_by_message(alias, [message.pk for message in messages]) if said["steps"] else None
+        steps = steps_by_message(session.using, [message.pk for message in messages]) if said["steps"] else None
         for message in messages:
             show = _as_json if said["json"] else _as_text
             shown = Shown(said["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
             self.stdout.write(show(message, state_of(message, now).name, shown))
         if not messages:
-            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session_of(alias))))
+            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session)))
             sys.exit(EXIT_NOTHING)
 
-    def _find(self, alias: str, queue: str, said: Options) -> list[Message]:
-        rows = Message.objects.using(alias)
+    def _find(self, session: DjangoSession, queue: str, said: Options) -> list[Message]:
+        rows = Message.objects.using(session.using)
         if not (said["payload"] or is_redacting()):  # masking an error needs the payload
             rows = rows.defer("body")
         if said["key"] is None:

@@ -28,7 +28,7 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.ranges_in_use import queues_in_use
 
@@ -63,10 +63,10 @@ class Command(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="count what would be moved, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         queue, by = check_queue(said["queue"]), operator(said["by"])
         if said["dry_run"]:
-            self._count(alias, queue, said)
+            self._count(session, queue, said)
             return
         what = _("done and dead") if said["dead"] else _("done")
         question = _("Move %(what)s messages of queue %(queue)s that ended at least %(age)s s ago into the history?")
@@ -76,7 +76,7 @@ class Command(ConsoleCommand):
         error: Error | None = None
         with stop_signals() as stop, shown_progress() as progress:
             try:
-                for state, count in _moving(alias, queue, said):
+                for state, count in _moving(session, queue, said):
                     moved[state] += count
                     progress.say("purge", sum(moved.values()), said["limit"])
                     if stop.received:
@@ -85,30 +85,30 @@ class Command(ConsoleCommand):
                 if not any(moved.values()):
                     raise
                 error = raised
-        self._report(alias, queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
+        self._report(session, queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
 
-    def _count(self, alias: str, queue: str, said: Options) -> None:
+    def _count(self, session: DjangoSession, queue: str, said: Options) -> None:
         counts = dict.fromkeys(STATES[said["dead"]], 0)
         with stop_signals() as stop:
             for state in counts:
-                for found in count_old(session_of(alias), queue, state, age=said["older_than"]):
+                for found in count_old(session, queue, state, age=said["older_than"]):
                     counts[state] += found
                     if stop.received:
                         sys.exit(EXIT_INTERRUPTED)
         if not any(counts.values()):
-            self._nothing(alias, queue)
+            self._nothing(session, queue)
         total = min(sum(counts.values()), said["limit"] or sum(counts.values()))
         text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(total)}
         document = {"queue": queue, "dry_run": True, "count": total, **counts}
         self.say(document, as_json=said["json"], text=text)
 
-    def _nothing(self, alias: str, queue: str) -> None:
+    def _nothing(self, session: DjangoSession, queue: str) -> None:
         text = _("Queue %(queue)r has no finished message that old.") % {"queue": queue}
-        raise CommandError(with_hint(text, queue, queues_in_use(session_of(alias))), returncode=EXIT_NOTHING)
+        raise CommandError(with_hint(text, queue, queues_in_use(session)), returncode=EXIT_NOTHING)
 
     def _report(
         self,
-        alias: str,
+        session: DjangoSession,
         queue: str,
         moved: dict[str, int],
         said: Options,
@@ -134,15 +134,15 @@ class Command(ConsoleCommand):
             self.stderr.write(_("Stopped between two steps; the remaining messages were not changed."))
             sys.exit(EXIT_INTERRUPTED)
         if not total:
-            self._nothing(alias, queue)
+            self._nothing(session, queue)
 
 
-def _moving(alias: str, queue: str, said: Options) -> Iterator[tuple[str, int]]:
+def _moving(session: DjangoSession, queue: str, said: Options) -> Iterator[tuple[str, int]]:
     """Move a bounded number at a time, waiting for our turn among archivers; yield the state and how many."""
     left, old = said["limit"], said["older_than"]
-    walk = DeadWalk(session_of(alias), queue)
+    walk = DeadWalk(session, queue)
     ways: dict[str, Callable[[int], int]] = {
-        "done": lambda most: archive(session_of(alias), queue, age=old, limit=most),
+        "done": lambda most: archive(session, queue, age=old, limit=most),
         "dead": lambda most: walk.archive(age=old, limit=most),
     }
     for state in STATES[said["dead"]]:

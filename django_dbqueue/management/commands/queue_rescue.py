@@ -66,7 +66,7 @@ class Command(TerminalCommand):
         self._spots: list[str] = []
         self._alias = chosen_alias(said["database"])
         do_without_pools()
-        self._guardian = Guardian(Message, session_of(self._alias))
+        self._guardian = Guardian(session_of(self._alias))
         package = logging.getLogger("django_dbqueue")
         if not package.handlers:  # what is logged is printed here already
             package.addHandler(logging.NullHandler())

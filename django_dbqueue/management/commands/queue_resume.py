@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django_dbqueue.management.pause_command import PausingCommand
 from django_dbqueue.models import Group, Queue
+from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Command(PausingCommand):
@@ -13,8 +14,8 @@ class Command(PausingCommand):
     verb = "resume"
     pauses = False
 
-    def switch(self, alias: str, name: str, *, by: str, reason: str) -> None:  # noqa: ARG002 - both take the same
-        Queue.objects.db_manager(alias).resume(name)
+    def switch(self, session: DjangoSession, name: str, *, by: str, reason: str) -> None:  # noqa: ARG002 - both take the same
+        Queue.objects.db_manager(session.using).resume(name)
 
-    def switch_group(self, alias: str, group: Group, *, by: str, reason: str) -> None:  # noqa: ARG002 - both take the same
-        Group.objects.db_manager(alias).resume(group.queue, group.name)
+    def switch_group(self, session: DjangoSession, group: Group, *, by: str, reason: str) -> None:  # noqa: ARG002 - both take the same
+        Group.objects.db_manager(session.using).resume(group.queue, group.name)

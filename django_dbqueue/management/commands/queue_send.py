@@ -16,6 +16,7 @@ from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCom
 from django_dbqueue.management.payload_input import add_payload_kinds, payload_given
 from django_dbqueue.management.task_sending import add_task_options, send_task
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.django_session import DjangoSession
 
 ON_CONFLICT: Final = ("ignore", "update", "error")
 
@@ -69,7 +70,7 @@ class Command(ConsoleCommand):
             ),
         )
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         if said["task"] is not None:
             task = send_task(said)
             self.say(task, as_json=said["json"], text=str(task["id"]))
@@ -90,7 +91,7 @@ class Command(ConsoleCommand):
                 lease=said["lease"],
                 headers=_headers(said["header"]),
                 on_conflict=said["on_conflict"],
-                using=alias,
+                using=session.using,
             )
         except DuplicateKey as error:
             raise CommandError(

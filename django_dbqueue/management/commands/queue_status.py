@@ -23,6 +23,7 @@ from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCom
 from django_dbqueue.management.flow_status import FlowsLook
 from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsLook
 from django_dbqueue.management.pause_report import document_of_pause
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.depths import CAP, UNFINISHED
 from django_dbqueue.states.spans import span
 from django_dbqueue.worker.shutdown import StopSignals
@@ -102,16 +103,16 @@ class Command(ConsoleCommand):
             help=f"stop counting at this number (default: {CAP:,}; of each group: {CAP_OF_GROUP:,})",
         )
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
         self._ignored = _ignored(said)
         self._names = [check_queue(name) for name in dict.fromkeys(said["queues"])] or None
         if self._names is not None:
-            refuse_unknown(self._names, known_queues(alias))
+            refuse_unknown(self._names, known_queues(session))
         if said["watch"]:
-            self._watch(alias, said)
+            self._watch(session, said)
             return
-        look = self._look(alias, said)
-        self.stdout.write(json.dumps(look.document(alias)) if said["json"] else "\n".join(look.lines()))
+        look = self._look(session, said)
+        self.stdout.write(json.dumps(look.document(session.using)) if said["json"] else "\n".join(look.lines()))
         if isinstance(look, GroupsLook | FlowsLook) or not said["check"] or look.is_fine:
             return
         for name, wrong in look.wrong.items():
@@ -120,18 +121,18 @@ class Command(ConsoleCommand):
         self.stdout.flush()
         sys.exit(EXIT_WRONG)
 
-    def _look(self, alias: str, said: Options) -> Look | GroupsLook | FlowsLook:
+    def _look(self, session: DjangoSession, said: Options) -> Look | GroupsLook | FlowsLook:
         if said["flows"]:
-            return FlowsLook.of(alias)
+            return FlowsLook.of(session)
         if said["groups"]:
-            return GroupsLook.of(alias, self._names, cap=said["cap"] or CAP_OF_GROUP)
+            return GroupsLook.of(session, self._names, cap=said["cap"] or CAP_OF_GROUP)
         cap = said["cap"] or CAP
-        seen = overview(alias, self._names, cap=cap)
+        seen = overview(session, self._names, cap=cap)
         return Look.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
 
     # -- again and again ----------------------------------------------------------------------------------
 
-    def _watch(self, alias: str, said: Options) -> None:
+    def _watch(self, session: DjangoSession, said: Options) -> None:
         """Show each look in place of the last one; for programs and pipes, one after the other."""
         interval = INTERVAL if said["interval"] is None else said["interval"]
         in_place = self.stdout.isatty() and not said["json"]
@@ -141,14 +142,14 @@ class Command(ConsoleCommand):
             while not stop.received:
                 reset_queries()
                 try:
-                    look = self._look(alias, said)
+                    look = self._look(session, said)
                 except Error as error:
-                    discard(alias)
+                    discard(session.using)
                     lines = [_("Database trouble, retrying: %(error)s") % {"error": one_line(error)}]
-                    document: dict[str, object] = {"database": alias, "error": one_line(error)}
+                    document: dict[str, object] = {"database": session.using, "error": one_line(error)}
                 else:
                     lines = [f"{look.at:%Y-%m-%d %H:%M:%SZ}", *look.lines()]
-                    document = look.document(alias)
+                    document = look.document(session.using)
                 if in_place:
                     self._redraw(lines)
                 else:

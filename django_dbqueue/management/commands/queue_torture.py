@@ -29,6 +29,7 @@ from django_dbqueue.management.torture_report import as_text
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.testing.torture import rack
 from django_dbqueue.testing.torture.faults import FAULTS, SESSION
 from django_dbqueue.testing.torture.scratch import Scratch
@@ -63,7 +64,8 @@ class Command(ConsoleCommand):
         )
         parser.add_argument("--yes", action="store_true", help="run although the database looks like production")
 
-    def act(self, alias: str, said: Options) -> None:
+    def act(self, session: DjangoSession, said: Options) -> None:
+        alias = session.using
         _check_database(alias)
         if said["clean_up"]:
             self._clean_up(alias, said["clean_up"], as_json=said["json"])

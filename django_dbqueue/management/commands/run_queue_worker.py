@@ -28,6 +28,7 @@ from django_dbqueue.management.common_options import chosen_alias, lease, second
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
+from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker import logs
 from django_dbqueue.worker.bulk_steps import operations_consumer
 from django_dbqueue.worker.late_signals import ends_with_its_command
@@ -107,7 +108,7 @@ class Command(BaseCommand):
         switch.connect()  # once more: a module imported by now may have set OpenTelemetry up
         chosen = self._choose(said["queues"])
         options = WorkerOptions(
-            database=alias,
+            session=session_of(alias),
             queues=tuple(chosen),
             declared_at=clock(alias),
             plans=self._plans(),
@@ -238,7 +239,7 @@ def _progress(options: WorkerOptions) -> Iterator[Callable[[dict[str, int]], Non
     from rich.console import Console
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    waiting = sum(_count(options.database, name) for name in options.queues)
+    waiting = sum(_count(options.session.using, name) for name in options.queues)
     connections.close_all()
     # drawn manually: a thread of its own would not survive the forks
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
