@@ -48,7 +48,6 @@ SHOWN: Final = {
     "steps.event_values_sql": "Events that handlers wait for",
     "lifecycle.archive_sql": "The history",
     "worker.idle_poll_sql": "Is there anything to do?",
-    "liveness.workers_sql": "Workers",
     "databases.sessions_sql": "Sessions",
     "states.queues_sql": "Queues",
     "states.skip_scans_sql": "Steps of a skip scan",
