@@ -25,8 +25,8 @@ from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
+from django_dbqueue.admin.forms import form_of
 from django_dbqueue.admin.state_words import STATES
-from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.worker_row import ALIVE_WITHIN

@@ -18,8 +18,7 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.limit import LimitForm
-from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.admin.forms import LimitForm, ReasonForm
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import group_of
 from django_dbqueue.models import Group

@@ -13,9 +13,8 @@ from typing import Final
 from django_dbqueue import conf
 from django_dbqueue.databases.statement import Place, Row
 from django_dbqueue.lanes import lane_moves, lanes_sql
-from django_dbqueue.lanes.lanes_in_use import lanes_in_use
 from django_dbqueue.lanes.tickets import followers_of, stand_in_line
-from django_dbqueue.lanes.walk import LAST
+from django_dbqueue.lanes.walk import LAST, lanes_in_use
 from django_dbqueue.sessions.django_session import DjangoSession
 
 STEP: Final = 500

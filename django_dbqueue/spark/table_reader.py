@@ -18,6 +18,7 @@ from django_dbqueue.databases import Statement
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
+from django_dbqueue.spark.admission import Requirement
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.id_pieces import dealt
@@ -26,7 +27,6 @@ from django_dbqueue.spark.outage import OPTION as OUTAGE
 from django_dbqueue.spark.outage import outage_of
 from django_dbqueue.spark.replicas import OPTIONS as REPLICA_OPTIONS
 from django_dbqueue.spark.replicas import beat, max_lag, replica_of
-from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.statements import scan_sql

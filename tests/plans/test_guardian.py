@@ -28,7 +28,7 @@ def workers(number: int, *, late: int) -> None:
         Worker.objects.bulk_create(Worker(id=first + each, late_at=moment, **said) for each in range(count))
 
 
-def look() -> Statement:
+def late_ones() -> Statement:
     return Statement(*late_rows(session_of("default"), SERVER).query.sql_with_params())
 
 
@@ -37,7 +37,7 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
     @pytest.mark.parametrize("late", [0, 3])
     def test_a_look_among_a_thousand_workers_reads_the_late_ones(late: int) -> None:
         workers(1_000, late=late)
-        assert cost_of(connection, look()) <= late + 2
+        assert cost_of(connection, late_ones()) <= late + 2
 
 
 if settings.TEST_DATABASE == "postgres":
@@ -48,7 +48,7 @@ if settings.TEST_DATABASE == "postgres":
         with connection.cursor() as cursor:
             if statistics == "fresh":
                 cursor.execute("ANALYZE django_dbqueue_worker")
-            sql, params = look()
+            sql, params = late_ones()
             cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
             said = json.dumps(cursor.fetchone()[0])
         assert "dbqueue_worker_late" in said

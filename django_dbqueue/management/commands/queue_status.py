@@ -16,13 +16,12 @@ from django.db import Error, reset_queries
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, until
-from django_dbqueue.insight.troubles import TROUBLES, troubles
+from django_dbqueue.insight.overview import TROUBLES, Overview, QueueOverview, known_queues, overview, troubles, until
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
 from django_dbqueue.management.flow_status import FlowsLook
 from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsLook
-from django_dbqueue.management.pause_report import document_of_pause
+from django_dbqueue.management.pause_command import document_of_pause
 from django_dbqueue.states.depths import CAP, UNFINISHED
 from django_dbqueue.states.spans import span
 from django_dbqueue.worker.shutdown import StopSignals
