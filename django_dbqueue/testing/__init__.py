@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django_dbqueue.testing.enqueued import assert_enqueued as assert_enqueued
     from django_dbqueue.testing.enqueued import refute_enqueued as refute_enqueued
     from django_dbqueue.testing.factories import MessageFactory as MessageFactory
-    from django_dbqueue.testing.fixture import DBQueue as DBQueue
+    from django_dbqueue.testing.fixture import DBQueueFixture as DBQueueFixture
     from django_dbqueue.testing.run import run_consumers as run_consumers
 
 __getattr__, __dir__, __all__ = names_on_first_use(
@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = names_on_first_use(
         "drained": ("Drained", "EndlessRun", "Handled"),
         "enqueued": ("assert_enqueued", "refute_enqueued"),
         "containment": ("LostTransaction",),
-        "fixture": ("DBQueue",),
+        "fixture": ("DBQueueFixture",),
         "factories": ("MessageFactory",),
     },
 )

@@ -37,7 +37,7 @@ WHOLE_SCREEN: Final = "\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class QueueReport:
     """The result of one look, with what is wrong in each queue."""
 
     seen: Overview
@@ -45,7 +45,7 @@ class Look:
     wrong: dict[str, list[str]]
 
     @classmethod
-    def of(cls, seen: Overview, *, cap: int, max_age: float | None, ignored: frozenset[str]) -> Look:
+    def of(cls, seen: Overview, *, cap: int, max_age: float | None, ignored: frozenset[str]) -> QueueReport:
         return cls(seen, cap, {each.name: troubles(each, seen.at, max_age, ignored) for each in seen.queues})
 
     @property
@@ -119,14 +119,14 @@ class Command(ConsoleCommand):
         self.stdout.flush()
         sys.exit(EXIT_WRONG)
 
-    def _look(self, alias: str, said: Options) -> Look | GroupsLook | FlowsLook:
+    def _look(self, alias: str, said: Options) -> QueueReport | GroupsLook | FlowsLook:
         if said["flows"]:
             return FlowsLook.of(alias)
         if said["groups"]:
             return GroupsLook.of(alias, self._names, cap=said["cap"] or CAP_OF_GROUP)
         cap = said["cap"] or CAP
         seen = overview(alias, self._names, cap=cap)
-        return Look.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
+        return QueueReport.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
 
     # -- again and again ----------------------------------------------------------------------------------
 
