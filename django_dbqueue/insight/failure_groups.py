@@ -67,7 +67,8 @@ def newest_first(session: DjangoSession, queue: str | None, limit: int) -> list[
     server = session.server
     last: dict[int, int | None] = dict(session.fetch(failures_sql.by_last_event(server, queue, limit)))
     if queue is None:
-        last |= dict(session.fetch(failures_sql.of_newest_events(server, LATELY)))
+        events = MessageEvent.objects.using(session.using).order_by("-id").values_list("failure_id", "id")[:LATELY]
+        last |= {number: event for number, event in reversed(list(events)) if number is not None}
     seen = {number: event for number, event in last.items() if event is not None}
     return sorted(seen, key=lambda number: (seen[number], number), reverse=True)[:limit]
 
