@@ -6,8 +6,9 @@ executors do) and before Django's apps are ready.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from django_dbqueue.lazy_names import names_on_first_use
 
 if TYPE_CHECKING:
     from django_dbqueue.consumers import Reject as Reject
@@ -35,38 +36,28 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "consumer": "consumers",
-    "Reject": "consumers",
-    "Retry": "consumers",
-    "Envelope": "envelope",
-    "DBQueueError": "exceptions",
-    "DuplicateKey": "exceptions",
-    "EventTimedOut": "exceptions",
-    "InvalidFlow": "exceptions",
-    "InvalidMessage": "exceptions",
-    "InvalidSchedule": "exceptions",
-    "InvalidStep": "exceptions",
-    "LeaseLost": "exceptions",
-    "SchedulesNotInstalled": "exceptions",
-    "Suspended": "exceptions",
-    "TransactionBroken": "exceptions",
-    "TransactionNotAllowed": "exceptions",
-    "UndecodableMessage": "exceptions",
-    "UnsupportedDatabase": "exceptions",
-    "aflow": "models.flow_builder",
-    "flow": "models.flow_builder",
-    "progress_token": "progress.links",
-    "progress_url": "progress.links",
-}
-__all__ = [*_HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__, __all__ = names_on_first_use(
+    __name__,
+    {
+        "consumers": ("consumer", "Reject", "Retry"),
+        "envelope": ("Envelope",),
+        "exceptions": (
+            "DBQueueError",
+            "DuplicateKey",
+            "EventTimedOut",
+            "InvalidFlow",
+            "InvalidMessage",
+            "InvalidSchedule",
+            "InvalidStep",
+            "LeaseLost",
+            "SchedulesNotInstalled",
+            "Suspended",
+            "TransactionBroken",
+            "TransactionNotAllowed",
+            "UndecodableMessage",
+            "UnsupportedDatabase",
+        ),
+        "models.flow_builder": ("aflow", "flow"),
+        "progress.links": ("progress_token", "progress_url"),
+    },
+)

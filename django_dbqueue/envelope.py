@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from django_dbqueue import codecs
 from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json, is_whole
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.keys import Once, check_key, check_once, key_hash
+from django_dbqueue.keys import OnceToken, check_key, check_once, key_hash
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 MAX_GROUP_LENGTH: Final = 200
@@ -69,7 +69,7 @@ class Sealed(NamedTuple):
     group_name: str | None
     delay: float
     at: datetime | None
-    once: Once | None = None
+    once: OnceToken | None = None
 
     @property
     def size(self) -> int:
@@ -135,7 +135,7 @@ def check_queue(name: object) -> str:
     return codecs.plain(name)
 
 
-def _once_of(queue: str, envelope: Envelope) -> Once | None:
+def _once_of(queue: str, envelope: Envelope) -> OnceToken | None:
     length = envelope.once_for
     if envelope.once is None and length is None:
         return None

@@ -15,7 +15,7 @@ LEAST_ONCE_FOR: Final = 0.001
 MAX_ONCE_FOR: Final = 366 * 86_400.0
 
 
-class Once(NamedTuple):
+class OnceToken(NamedTuple):
     """A sender's token, as it is stored, and the seconds for which it is remembered."""
 
     hash: str
@@ -41,7 +41,7 @@ def check_text(text: object, *, what: str) -> str:
     return codecs.plain(text)
 
 
-def check_once(queue: str, token: object, seconds: float | None) -> Once:
+def check_once(queue: str, token: object, seconds: float | None) -> OnceToken:
     """Return a sender's token and for how long it holds, or raise InvalidMessage."""
     if token is None:
         raise InvalidMessage("once_for says how long a token is remembered, but there is none: give once too.")
@@ -51,7 +51,7 @@ def check_once(queue: str, token: object, seconds: float | None) -> Once:
             f"once_for must be above 0 ({LEAST_ONCE_FOR:g} s at least) and up to {MAX_ONCE_FOR:,.0f} seconds, a year, "
             f"not {length:,g}."
         )
-    return Once(key_hash(queue, check_text(token, what="token once")), length)
+    return OnceToken(key_hash(queue, check_text(token, what="token once")), length)
 
 
 def key_hash(queue: str, key: str) -> str:

@@ -180,7 +180,7 @@ ON_SPARK = (
     "tests/spark/test_export_killed.py::test_killed_at_any_point_each_row_is_once_in_the_lake_after_the_next_run[published]",
     "tests/spark/test_writing.py::test_rows_arrive_as_enqueue_would_have_stored_them[false]",
     "tests/spark/test_writing_killed.py::test_a_job_whose_driver_is_killed_is_whole_or_not_there_and_runs_again[after]",
-    "tests/spark/test_reading_filters.py::test_a_filter_means_the_same_pushed_or_not[true-true]",
+    "tests/spark/test_reading_filters.py::test_a_filter_means_the_same_in_every_session[true]",
     "tests/spark/test_secrets.py",
 )
 

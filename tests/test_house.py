@@ -32,16 +32,16 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     "names of vendors outside databases/": (168, servers.vendor_names),
     METHODS: (8, servers.methods_of_one_user),
     CIRCLES: (0, layout.modules_in_circles),
-    BASE_NAMES: (1, layout.base_names_twice),
-    CLASS_NAMES: (25, layout.class_names_twice),
+    BASE_NAMES: (0, layout.base_names_twice),
+    CLASS_NAMES: (1, layout.class_names_twice),
     "files of more than 300 lines": (0, lambda house: layout.long_files(house.package)),
-    FUNCTIONS: (2, lambda house: layout.long_functions(house.package)),
-    STATES: (42, conditions.conditions_of_states),
+    FUNCTIONS: (0, lambda house: layout.long_functions(house.package)),
+    STATES: (43, conditions.conditions_of_states),
     SPENT: (15, conditions.conditions_of_spent_reads),
-    OLD_WORDS: (2786, lambda house: words.old_words(house.package)),
+    OLD_WORDS: (2741, lambda house: words.old_words(house.package)),
     "test files of more than 300 lines": (0, lambda house: layout.long_files(house.tests)),
     "functions of tests of more than 45 lines": (4, lambda house: layout.long_functions(house.tests)),
-    "old words in identifiers of tests": (3115, lambda house: words.old_words(house.tests)),
+    "old words in identifiers of tests": (3102, lambda house: words.old_words(house.tests)),
 }
 """Today's. Wanted are at most 15 tests of a vendor, conditions in their one place, and nothing of all others."""
 

@@ -60,7 +60,7 @@ def operators() -> None:
     Queue.objects.pause("emails", by=7)  # type: ignore[arg-type]
 
 
-def testers(dbqueue: testing.DBQueue) -> None:
+def testers(dbqueue: testing.DBQueueFixture) -> None:
     drained = testing.run_consumers("emails", until=timedelta(hours=1), on_error="collect")
     assert_type(drained.done, list[Message])
     assert_type(drained[0].outcome, Literal["done", "waiting", "dead", "lost"])

@@ -25,8 +25,8 @@ from django.utils.translation import ngettext, override
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
+from django_dbqueue.admin.forms import form_of
 from django_dbqueue.admin.state_words import WORDS
-from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import clock
@@ -42,7 +42,7 @@ _SALT: Final = "django_dbqueue.bulk"
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class SignedOrder:
     """What a page would order."""
 
     number: str
@@ -104,14 +104,14 @@ class Ordering:
             messages.warning(request, f"{verb.label}: {why_not}")
             return HttpResponseRedirect(back)
         number, expected = secrets.token_hex(16), bulk.COUNTED + 1 if count.more else int(count)
-        ticket = Ticket(number, str(request.user.pk), verb.name, str(selection), expected, back)
+        ticket = SignedOrder(number, str(request.user.pk), verb.name, str(selection), expected, back)
         return self._page(request, verb, ticket, form_of(verb, self.session.using))
 
     def apply(self, request: HttpRequest, *, verb: Verb) -> HttpResponse:
         """Order what the page showed, and redirect to its progress."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        ticket = Ticket.read(request.POST.get("ticket", ""))
+        ticket = SignedOrder.read(request.POST.get("ticket", ""))
         selection = None if ticket is None else bulk.Selection.parse(ticket.selection)
         of_failure = selection is not None and selection.failure is not None
         if not self.allowed(request, verb, failure=of_failure):
@@ -138,7 +138,7 @@ class Ordering:
         return HttpResponseRedirect(self._url("change", operation.pk))
 
     def _order(
-        self, request: HttpRequest, verb: Verb, ticket: Ticket, selection: bulk.Selection, said: dict[str, Any]
+        self, request: HttpRequest, verb: Verb, ticket: SignedOrder, selection: bulk.Selection, said: dict[str, Any]
     ) -> BulkOperation | None:
         user: Any = request.user
         reason, target = said.get("reason", ""), said.get("queue", "")
@@ -160,7 +160,7 @@ class Ordering:
                 logbook.note(user, [operation], ADDITION, text)
         return operation
 
-    def _page(self, request: HttpRequest, verb: Verb, ticket: Ticket, form: Form | None) -> HttpResponse:
+    def _page(self, request: HttpRequest, verb: Verb, ticket: SignedOrder, form: Form | None) -> HttpResponse:
         selection = bulk.Selection.parse(ticket.selection)
         count = Capped(ticket.count, bulk.COUNTED)
         context = {
@@ -183,7 +183,7 @@ class Ordering:
         request.current_app = self.site.name
         return TemplateResponse(request, "admin/django_dbqueue/bulkoperation/order.html", context)
 
-    def _refuse(self, request: HttpRequest, ticket: Ticket | None, why: str) -> HttpResponse:
+    def _refuse(self, request: HttpRequest, ticket: SignedOrder | None, why: str) -> HttpResponse:
         messages.warning(request, why)
         back = ticket.back if ticket is not None else ""
         safe = url_has_allowed_host_and_scheme(back, allowed_hosts=None)

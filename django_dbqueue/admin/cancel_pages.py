@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
 from django_dbqueue.admin import logbook
+from django_dbqueue.admin.forms import ReasonForm
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.reason import ReasonForm
 from django_dbqueue.flows.flow_progress import SHOWN, Progress
 from django_dbqueue.models import Flow
 from django_dbqueue.states.counts import grouped

@@ -31,8 +31,8 @@ from django.utils.translation import ngettext
 from django_dbqueue.admin.apply_verb import Outcome, Pin, apply_verb
 from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP
 from django_dbqueue.admin.display import NOTHING, state_badge
+from django_dbqueue.admin.forms import form_of
 from django_dbqueue.admin.state_words import applies, words_for
-from django_dbqueue.admin.verb_forms import form_of
 from django_dbqueue.models import StreamClaim
 from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.typed_values import MAX_ID

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     class ShownFailure(Failure):
         """A group, with the summary of its events and what the user may see and do."""
 
-        group: failure_groups.Group | None
+        group: failure_groups.FailureGroup | None
         texts: Texts
         task: str
         shown_messages: list[int]

@@ -18,8 +18,7 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.limit import LimitForm
-from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.admin.forms import LimitForm, ReasonForm
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import group_of
 from django_dbqueue.models import Group
@@ -27,7 +26,7 @@ from django_dbqueue.models import Group
 PIN = "group"
 
 
-class Pin(NamedTuple):
+class GroupPin(NamedTuple):
     """A group, and how it stood when a page showed it: what a stale page has wrong."""
 
     queue: str
@@ -35,13 +34,13 @@ class Pin(NamedTuple):
     standing: str
 
     @classmethod
-    def of(cls, group: Group) -> Pin:
+    def of(cls, group: Group) -> GroupPin:
         """Return the pin of a group as it stands."""
         paused = f"{group.paused_at:%Y%m%d%H%M%S%f}" if group.is_paused and group.paused_at else ""
         return cls(group.queue, group.name, f"{int(group.is_paused)}.{paused}.{group.width or ''}")
 
     @classmethod
-    def read(cls, text: str) -> Pin:
+    def read(cls, text: str) -> GroupPin:
         """Return the pin that a form sent."""
         standing, _slash, named = text.partition("/")
         queue, _slash, name = named.partition("/")
@@ -77,7 +76,7 @@ class GroupActions:
             "title": self.LABELS[verb],
             "verb": verb,
             "label": self.LABELS[verb],
-            "groups": [(group, str(Pin.of(group)), conf.queue_options(group.queue).group_limit) for group in can],
+            "groups": [(group, str(GroupPin.of(group)), conf.queue_options(group.queue).group_limit) for group in can],
             "cannot": [group for group in groups if group not in can],
             "form": form or self._form(verb, can),
             "media": self.admin.media,
@@ -93,25 +92,25 @@ class GroupActions:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         self.refuse_others(request, verb)
-        pins = [Pin.read(text) for text in dict.fromkeys(request.POST.getlist(PIN))]
+        pins = [GroupPin.read(text) for text in dict.fromkeys(request.POST.getlist(PIN))]
         back = request.POST.get("back", "")
         form = {"pause": ReasonForm, "limit": LimitForm}.get(verb, forms.Form)(request.POST)
         if not form.is_valid():
             there = [(pin, self._standing(pin)) for pin in pins]
-            unmoved = [group for pin, group in there if group is not None and Pin.of(group) == pin]
+            unmoved = [group for pin, group in there if group is not None and GroupPin.of(group) == pin]
             return self.ask(request, verb, unmoved, back=back, form=form)
         for pin in pins:
             self._apply_one(request, verb, pin, form.cleaned_data)
         return HttpResponseRedirect(self._back_url(back, [(pin.queue, pin.name) for pin in pins]))
 
-    def _apply_one(self, request: HttpRequest, verb: str, pin: Pin, said: dict[str, Any]) -> None:
+    def _apply_one(self, request: HttpRequest, verb: str, pin: GroupPin, said: dict[str, Any]) -> None:
         names = {"group": pin.name, "queue": pin.queue}
         with transaction.atomic(using=self.admin.alias):
             group = self._standing(pin)
             if group is not None:
                 # The row is locked, if there is one, so that two pages can't both find it as pinned.
                 group = Group.objects.using(self.admin.alias).select_for_update().filter(pk=group.pk).first() or group
-            if group is None or Pin.of(group) != pin:
+            if group is None or GroupPin.of(group) != pin:
                 text = _("Group %(group)s of queue %(queue)s changed in the meantime and was left alone.")
                 messages.warning(request, text % names)
                 return
@@ -119,7 +118,7 @@ class GroupActions:
             self._log(request, group, entry)
         messages.success(request, text % {**names, "limit": said.get("limit")})
 
-    def _change(self, request: HttpRequest, verb: str, pin: Pin, said: dict[str, Any]) -> tuple[str, str]:
+    def _change(self, request: HttpRequest, verb: str, pin: GroupPin, said: dict[str, Any]) -> tuple[str, str]:
         """Do it; return what the admin's log keeps, and what the operator reads."""
         manager = Group.objects.db_manager(self.admin.alias)
         if verb == "pause":
@@ -137,7 +136,7 @@ class GroupActions:
         """Write to the admin's log, under the name that the group has in addresses."""
         logbook.note(request.user, [group], CHANGE, entry, object_id=f"{group.queue}/{group.name}")
 
-    def _standing(self, pin: Pin) -> Group | None:
+    def _standing(self, pin: GroupPin) -> Group | None:
         try:
             return group_of(self.admin.session, pin.queue, pin.name)
         except InvalidMessage:

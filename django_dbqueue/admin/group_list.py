@@ -15,8 +15,8 @@ from django.urls import reverse
 
 from django_dbqueue.admin.bounded_lists import CELL_CAP, LIST_CAP, walk_of
 from django_dbqueue.insight.groups import (
-    Found,
     GroupOverview,
+    RankedGroup,
     find_groups,
     groups_named,
     is_its_lane,
@@ -40,7 +40,7 @@ class GroupChangeList(ChangeList):
     """Paused and held ones first, then those whose first message has waited longest; with a search, those of a name."""
 
     result_count: Capped
-    found: list[Found]
+    found: list[RankedGroup]
     """All that are listed, of which one page is shown."""
     is_cut = False
     """Whether there are more lanes than were looked at."""
@@ -67,7 +67,7 @@ class GroupChangeList(ChangeList):
         self.full_result_count = self.result_count
         self.show_admin_actions = bool(found)
 
-    def _find(self, request: HttpRequest) -> list[Found]:
+    def _find(self, request: HttpRequest) -> list[RankedGroup]:
         session = session_of(self.root_queryset.db)
         queue = next((spec.value() for spec in self.filter_specs), None)  # type: ignore[attr-defined]
         name = self.query.strip()

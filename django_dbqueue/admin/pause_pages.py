@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.admin import display, logbook
-from django_dbqueue.admin.pause_form import PauseForm
+from django_dbqueue.admin.forms import PauseForm
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Queue

@@ -17,9 +17,9 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.confirmation import first_use
-from django_dbqueue.admin.declared_plans import declared_plans
+from django_dbqueue.admin.forms import ReasonForm
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
-from django_dbqueue.admin.reason import ReasonForm
+from django_dbqueue.admin.schedule_form import declared_plans
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.models import Schedule
 from django_dbqueue.schedules.declarations import Plan

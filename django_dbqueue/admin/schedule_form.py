@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -12,9 +13,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue import conf
-from django_dbqueue.admin.declared_plans import declared_plans
-from django_dbqueue.admin.target_form import why_unknown
+from django_dbqueue.admin.forms import why_unknown
 from django_dbqueue.codecs import Json, decode_json
+from django_dbqueue.consumers import registry
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import DBQueueError, InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH, check_key
@@ -23,6 +24,7 @@ from django_dbqueue.redaction.policy import content_of, is_redacting
 from django_dbqueue.schedules import cron, declarations
 from django_dbqueue.schedules.declarations import Plan
 
+_log = logging.getLogger("django_dbqueue")
 MISSED_LABELS = (
     ("latest", gettext_lazy("enqueue the latest one")),
     ("all", gettext_lazy("enqueue each, up to 100")),
@@ -30,6 +32,16 @@ MISSED_LABELS = (
 )
 Checked = TypeVar("Checked")
 _WIDE = {"class": "vTextField"}
+
+
+def declared_plans() -> dict[str, Plan]:
+    """Return the schedules that the code declares, by name; none if the consumers can't be imported here, or read."""
+    try:
+        registry.autodiscover()
+        return {plan.name: plan for plan in registry.plans()}
+    except Exception:
+        _log.warning("not all schedules of the code could be read", exc_info=True)
+        return {}
 
 
 class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
@@ -29,7 +30,7 @@ MAX_BATCH_WAIT: Final = 60.0
 logger = logging.getLogger("django_dbqueue")
 
 
-class Runner(Protocol):
+class MessageRunner(Protocol):
     """What runs the messages of a queue in a handler's place: it is given the worker's own view of a delivery."""
 
     def run(self, delivery: Any) -> Any:
@@ -52,7 +53,7 @@ class Consumer:
     transactional: bool = False
     schedule: dict[str, object] | None = None
     """The decorator's schedule, in the form of ``DBQUEUE["SCHEDULES"]``."""
-    runner: Runner | None = None
+    runner: MessageRunner | None = None
     """What runs its messages instead of a handler that gets the message: the tasks of a queue."""
     resource: Callable[[], Any] | None = None
     """What makes the async context manager whose value the handler gets besides the message."""
@@ -129,59 +130,61 @@ def consumer(
     With ``cron``, every worker that has this consumer makes sure that a message with the payload {} is sent at each due
     time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
     """
-    said: dict[str, object] = {}
+    said = _checked(
+        queue, transactional, max_reads, lease=lease, timeout=timeout, backoff=backoff, backoff_max=backoff_max
+    )
+    patience, schedule = _batch_wait(queue, batch, batch_wait), _schedule_of(queue, cron, timezone, missed)
+    make = partial(Consumer, queue, options=said, transactional=transactional, schedule=schedule)
+    return _registering(partial(make, resource=resource, batch=batch, batch_wait=patience))
+
+
+def _checked(queue: str, transactional: object, max_reads: int | None, **seconds: float | None) -> dict[str, object]:
+    """Return those of the options of its messages that were given."""
     check_queue(queue)
-    for name, value in (
-        ("lease", lease),
-        ("timeout", timeout),
-        ("backoff", backoff),
-        ("backoff_max", backoff_max),
-    ):
-        if value is not None:
-            said[name] = check_seconds(name, value)
-            if name == "lease":
-                check_lease(value, name=f"lease of the consumer of {queue!r}")
-            elif name == "timeout" and not said[name]:
-                raise InvalidMessage(f"timeout of the consumer of {queue!r} must be more than 0 seconds.")
+    said: dict[str, object] = {name: check_seconds(name, each) for name, each in seconds.items() if each is not None}
+    if "lease" in said:
+        check_lease(seconds["lease"], name=f"lease of the consumer of {queue!r}")
+    if "timeout" in said and not said["timeout"]:
+        raise InvalidMessage(f"timeout of the consumer of {queue!r} must be more than 0 seconds.")
     if max_reads is not None:
         said["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
-
-    if batch is not None:
-        check_whole(f"batch of the consumer of {queue!r}", batch, low=1, high=MAX_BATCH)
-    patience = _batch_wait(queue, batch, batch_wait)
     if not isinstance(transactional, bool):
         raise InvalidMessage(
             f"transactional of the consumer of {queue!r} must be True or False, not {transactional!r}."
         )
-    schedule = _schedule_of(queue, cron, timezone, missed)
+    return said
 
+
+def _registering(make: Callable[..., Consumer]) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
-        _refuse_what_cannot_run(queue, handler)
-        new = Consumer(
-            queue, handler, said, transactional, schedule, resource=resource, batch=batch, batch_wait=patience
-        )
+        new = make(handler)
+        _refuse_what_cannot_run(new.queue, handler)
         _check_resource(new)
-        if new.transactional and new.is_async:
-            raise ImproperlyConfigured(
-                f"{new.name}, the consumer of queue {queue!r}, is async and can't be transactional: Django's "
-                "transactions are not async. Write it as def, or leave transactional out and use "
-                "message.transaction() in a function that it calls by sync_to_async()."
-            )
-        if new.batch is not None and new.is_async:
-            raise ImproperlyConfigured(
-                f"{new.name}, the consumer of queue {queue!r}, is async and can't have a batch: coroutines run beside "
-                "each other anyway. Write it as def, or leave batch out."
-            )
-        standing = _registry.get(queue)
+        _check_async(new)
+        standing = _registry.get(new.queue)
         if standing is not None and standing.name != new.name:
             raise ImproperlyConfigured(
-                f"Queue {queue!r} has two consumers, {standing.name} and {new.name}: "
+                f"Queue {new.queue!r} has two consumers, {standing.name} and {new.name}: "
                 "give one of them another queue, or call both from one."
             )
-        _registry[queue] = new
+        _registry[new.queue] = new
         return handler
 
     return register
+
+
+def _check_async(new: Consumer) -> None:
+    if new.transactional and new.is_async:
+        raise ImproperlyConfigured(
+            f"{new.name}, the consumer of queue {new.queue!r}, is async and can't be transactional: Django's "
+            "transactions are not async. Write it as def, or leave transactional out and use "
+            "message.transaction() in a function that it calls by sync_to_async()."
+        )
+    if new.batch is not None and new.is_async:
+        raise ImproperlyConfigured(
+            f"{new.name}, the consumer of queue {new.queue!r}, is async and can't have a batch: coroutines run beside "
+            "each other anyway. Write it as def, or leave batch out."
+        )
 
 
 def _refuse_what_cannot_run(queue: str, handler: object) -> None:
@@ -195,6 +198,8 @@ def _refuse_what_cannot_run(queue: str, handler: object) -> None:
 
 
 def _batch_wait(queue: str, batch: int | None, batch_wait: object) -> float:
+    if batch is not None:
+        check_whole(f"batch of the consumer of {queue!r}", batch, low=1, high=MAX_BATCH)
     what = f"batch_wait of the consumer of {queue!r}"
     seconds = check_seconds(what, batch_wait)
     if seconds > MAX_BATCH_WAIT:

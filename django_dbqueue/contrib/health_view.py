@@ -13,8 +13,7 @@ from django.utils.decorators import method_decorator
 from django.views import View
 
 from django_dbqueue.contrib.access import for_monitors
-from django_dbqueue.insight.overview import overview
-from django_dbqueue.insight.troubles import troubles
+from django_dbqueue.insight.overview import overview, troubles
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.sessions.django_session import session_of

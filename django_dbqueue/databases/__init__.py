@@ -9,10 +9,10 @@ from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.postgresql import POSTGRESQL
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
-from django_dbqueue.databases.statement import Change, Claim, Event, InOrder, Statement
+from django_dbqueue.databases.statement import Change, Claim, EventRecord, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-__all__ = ["Change", "Claim", "Event", "InOrder", "NetworkServer", "Server", "Statement", "server_of"]
+__all__ = ["Change", "Claim", "EventRecord", "InOrder", "NetworkServer", "Server", "Statement", "server_of"]
 
 SERVERS: Final[dict[str, Server]] = {"mysql": MYSQL, "postgresql": POSTGRESQL, "sqlite": SQLITE}
 

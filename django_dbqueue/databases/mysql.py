@@ -33,7 +33,6 @@ class MySQL(NetworkServer):
     join_each = "STRAIGHT_JOIN"
     returns_kept_failure = True
     keep_failure = " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id)"
-    padded_text = True
     skips_for_distinct = True
     on_conflict = " ON DUPLICATE KEY UPDATE"
     inserted = "VALUES({})"

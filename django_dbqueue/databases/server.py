@@ -65,8 +65,6 @@ class Server(Tables, ABC):
     copies = False
     """Whether COPY brings rows in and out."""
     notifies = False
-    padded_text = False
-    """Whether 'a' and 'a ' count as equal, even in exact collations."""
     database = "''"
     """SQL for the name of the database, where all databases of a server share named locks."""
 

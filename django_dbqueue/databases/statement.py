@@ -126,7 +126,7 @@ class Claim(NamedTuple):
     token: int | None
 
 
-class Event(NamedTuple):
+class EventRecord(NamedTuple):
     """What a move records in the life of each message, besides its new state."""
 
     kind: str
@@ -160,13 +160,13 @@ class Change(NamedTuple):
     sql: str
     params: Params
     removes: bool = False
-    event: Event | None = None
+    event: EventRecord | None = None
     in_lane: Literal["stays", "returns", "done", "dropped", "dies"] = "stays"
     """What becomes of its place in a lane: it stays; it is back in its queue, or dead; it ran and is done; it was
     dropped, wherever it stood; it is dead."""
 
 
-class Place(NamedTuple):
+class LanePlace(NamedTuple):
     """A message in a lane of its queue (``lanes``)."""
 
     lane: int

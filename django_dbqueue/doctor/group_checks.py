@@ -34,7 +34,7 @@ SHOWN: Final = 5
 """Messages that a finding names."""
 
 
-class Waiter(NamedTuple):
+class FirstInLine(NamedTuple):
     """The first of a line, and its group."""
 
     lane: int
@@ -76,14 +76,14 @@ def _left_behind(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _with_free_ticket(patient: Patient, lanes: Iterable[int]) -> Iterator[Waiter]:
+def _with_free_ticket(patient: Patient, lanes: Iterable[int]) -> Iterator[FirstInLine]:
     """Yield the first of each line, if it was sent some time ago and its group has a place for it."""
     late = clock(patient.alias) - LATE
     for some in chunks(lanes, STEP):
         firsts = {lane: line for lane, line, _ticket in patient.ask(groups_sql.firsts(patient.server, some)) if line}
         rows: Any = Message.objects.using(patient.alias).filter(pk__in=firsts.values(), created_at__lte=late)
         waiters = [
-            Waiter(lane, pk, queue, name)
+            FirstInLine(lane, pk, queue, name)
             for pk, lane, queue, name in rows.values_list("id", "lane", "queue", "group_name")
             if firsts.get(lane) == pk
         ]

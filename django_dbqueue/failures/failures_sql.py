@@ -100,13 +100,3 @@ def by_last_event(server: Server, queue: str | None, limit: int) -> Statement:
         f"FROM {server.failure} AS f {where}ORDER BY f.id DESC LIMIT %s",
         (*params, limit),
     )
-
-
-def of_newest_events(server: Server, limit: int) -> Statement:
-    """Read the groups of the newest events overall, each with its newest event among them."""
-    return Statement(
-        "SELECT newest.failure_id, MAX(newest.id) FROM "
-        f"(SELECT id, failure_id FROM {server.event} ORDER BY id DESC LIMIT %s) AS newest "
-        "WHERE newest.failure_id IS NOT NULL GROUP BY newest.failure_id",
-        (limit,),
-    )

@@ -19,7 +19,7 @@ WIDTH: Final = SHOWN // WINDOWS
 """Ids that are counted at each."""
 
 
-class Stage(NamedTuple):
+class FlowStage(NamedTuple):
     """The messages of a flow in one queue and one state."""
 
     queue: str
@@ -41,7 +41,7 @@ class Progress(NamedTuple):
     """How many are dead letters."""
     counted: int
     """Of how many messages the others tell: all, or the first ones."""
-    stages: tuple[Stage, ...]
+    stages: tuple[FlowStage, ...]
     """The same by queue and state, of those that are still in the queue's table."""
 
     @property
@@ -88,16 +88,16 @@ def estimate_of(session: DjangoSession, flow: int) -> Estimate:
     return Estimate(total, max(0, total - dead - live), dead, is_exact=False)
 
 
-def _stages(session: DjangoSession, flow: int, chunks: Iterable[list[tuple[int, int]]]) -> tuple[Stage, ...]:
+def _stages(session: DjangoSession, flow: int, chunks: Iterable[list[tuple[int, int]]]) -> tuple[FlowStage, ...]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for ranges in chunks:
         for queue, state, messages, first in session.fetch(flow_parts_sql.standing(session.server, flow, ranges)):
             before, lowest = found.get((queue, state), (0, first))
             found[queue, state] = (before + messages, min(lowest, first))
-    return tuple(Stage(*names, *numbers) for names, numbers in sorted(found.items()))
+    return tuple(FlowStage(*names, *numbers) for names, numbers in sorted(found.items()))
 
 
-def _unended(stages: Iterable[Stage]) -> tuple[int, int]:
+def _unended(stages: Iterable[FlowStage]) -> tuple[int, int]:
     """Return how many are dead, and how many have not ended."""
     dead = sum(stage.messages for stage in stages if stage.state == "dead")
     return dead, sum(stage.messages for stage in stages if stage.state not in ("dead", "done"))

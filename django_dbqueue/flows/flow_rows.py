@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from django.db import IntegrityError
 
-from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, Claim, Place, Row, Statement, chunks
+from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, Claim, LanePlace, Row, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import DuplicateKey, InvalidFlow, LeaseLost
 from django_dbqueue.flows import flow_parts_sql
@@ -136,7 +136,7 @@ def _first_taken(session: DjangoSession, items: list[Sealed]) -> str | None:
 def _enter(session: DjangoSession, flow: int, ids: tuple[int, int], queue: str) -> None:
     where = Statement("id BETWEEN %s AND %s AND flow = %s", (*ids, flow))
     ties = moves.ties_of(session, where)
-    lane_moves.enter(session, [Place(tie.lane, tie.id, queue) for tie in ties if tie.lane is not None])
+    lane_moves.enter(session, [LanePlace(tie.lane, tie.id, queue) for tie in ties if tie.lane is not None])
 
 
 def connect(session: DjangoSession, later: Part, earlier: Iterable[Part], *, when: str) -> None:

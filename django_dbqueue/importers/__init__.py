@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from django_dbqueue.importers.source import Source
+    from django_dbqueue.importers.source import ImportSource
 
 _MODULES: Final = {
     "django-tasks-db": "django_tasks_db",
@@ -21,7 +21,7 @@ SOURCES: Final = tuple(_MODULES)
 """The queues whose messages can be taken over, by the names of their packages."""
 
 
-def source_named(name: str) -> Source:
+def source_named(name: str) -> ImportSource:
     """Return a source; ImproperlyConfigured if it brings tasks, and there is no ``django.tasks`` here."""
-    source: Source = import_module(f"{__name__}.{_MODULES[name]}").SOURCE
+    source: ImportSource = import_module(f"{__name__}.{_MODULES[name]}").SOURCE
     return source

@@ -16,11 +16,11 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers import registry
 from django_dbqueue.envelope import Envelope
-from django_dbqueue.importers.source import IMPORTED_FROM, Addressed, NotImportable, Source, Standing
+from django_dbqueue.importers.source import IMPORTED_FROM, Addressed, ImportSource, NotImportable, SourceCounts
 from django_dbqueue.tasks.sources import task_consumers
 
 
-class Job(models.Model):  # noqa: DJ008 - no person sees it
+class ForeignJob(models.Model):  # noqa: DJ008 - no person sees it
     """A row as django-db-queue 3.3 makes it, as far as it is read."""
 
     id = models.UUIDField(primary_key=True)
@@ -40,21 +40,21 @@ class Job(models.Model):  # noqa: DJ008 - no person sees it
         managed = False
 
 
-class DjangoDBQueue(Source):
+class DjangoDBQueue(ImportSource):
     """Jobs keep their queue, priority and ``run_after``; their payload is name, next task and workspace."""
 
     name: ClassVar[str] = "django-db-queue"
-    model = Job
+    model = ForeignJob
     order = ("created", "id")
 
     def waiting(self, using: str) -> Q:  # noqa: ARG002 - no clock is asked
         return Q(state__in=("NEW", "READY"))
 
-    def standing(self, using: str) -> Standing:
-        counts = dict(Job._base_manager.using(using).order_by().values_list("state").annotate(count=Count("id")))
+    def standing(self, using: str) -> SourceCounts:
+        counts = dict(ForeignJob._base_manager.using(using).order_by().values_list("state").annotate(count=Count("id")))
         waiting = counts.pop("NEW", 0) + counts.pop("READY", 0)
         running = counts.pop("PROCESSING", 0) + counts.pop("STOPPING", 0)
-        return Standing(waiting, running, sum(counts.values()))
+        return SourceCounts(waiting, running, sum(counts.values()))
 
     def read(self, row: Any) -> Addressed:
         if row.queue_name in _queues_of_tasks():

@@ -20,7 +20,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_dbqueue.importers.source import Addressed, NotImportable, Source, Standing
+from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable, SourceCounts
 from django_dbqueue.importers.task_calls import addressed
 from django_dbqueue.models.fields import clock
 
@@ -52,7 +52,7 @@ class OrmQ(models.Model):  # noqa: DJ008 - no person sees it
         managed = False
 
 
-class DjangoQ2(Source):
+class DjangoQ2(ImportSource):
     """Calls of functions that are tasks here, each in its task's own queue."""
 
     name: ClassVar[str] = "django-q2"
@@ -63,10 +63,10 @@ class DjangoQ2(Source):
         now = clock(using)
         return Q(lock__lte=now if settings.USE_TZ else timezone.make_naive(now))
 
-    def standing(self, using: str) -> Standing:
+    def standing(self, using: str) -> SourceCounts:
         rows = OrmQ._base_manager.using(using)
         waiting = rows.filter(self.waiting(using)).count()
-        return Standing(waiting, rows.count() - waiting, 0)
+        return SourceCounts(waiting, rows.count() - waiting, 0)
 
     def read(self, row: Any) -> Addressed:
         package = _unpacked(row.payload)

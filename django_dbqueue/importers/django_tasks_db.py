@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from django_dbqueue.importers.source import Addressed, NotImportable, Source, Standing
+from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable, SourceCounts
 from django_dbqueue.importers.task_calls import addressed
 
 NEVER_DELAYED: Final = 9998
@@ -40,7 +40,7 @@ class DBTaskResult(models.Model):  # noqa: DJ008 - no person sees it
         managed = False
 
 
-class DjangoTasksDB(Source):
+class DjangoTasksDB(ImportSource):
     """Tasks keep their queue, their backend's alias, priority and ``run_after``."""
 
     name: ClassVar[str] = "django-tasks-db"
@@ -50,12 +50,12 @@ class DjangoTasksDB(Source):
     def waiting(self, using: str) -> Q:  # noqa: ARG002 - no clock is asked
         return Q(status="READY")
 
-    def standing(self, using: str) -> Standing:
+    def standing(self, using: str) -> SourceCounts:
         counts = dict(
             DBTaskResult._base_manager.using(using).order_by().values_list("status").annotate(count=Count("id"))
         )
         waiting, running = counts.pop("READY", 0), counts.pop("RUNNING", 0)
-        return Standing(waiting, running, sum(counts.values()))
+        return SourceCounts(waiting, running, sum(counts.values()))
 
     def read(self, row: Any) -> Addressed:
         call = row.args_kwargs if isinstance(row.args_kwargs, dict) else {}

@@ -25,7 +25,7 @@ class Addressed(NamedTuple):
     envelope: Envelope
 
 
-class Standing(NamedTuple):
+class SourceCounts(NamedTuple):
     """How many rows of a source wait, run, and have ended."""
 
     waiting: int
@@ -33,7 +33,7 @@ class Standing(NamedTuple):
     ended: int
 
 
-class Source(ABC):
+class ImportSource(ABC):
     """Another queue, in a table of the database in which this one lives."""
 
     name: ClassVar[str]
@@ -48,7 +48,7 @@ class Source(ABC):
         """Return what selects the rows that nobody has begun, now."""
 
     @abstractmethod
-    def standing(self, using: str) -> Standing:
+    def standing(self, using: str) -> SourceCounts:
         """Count the rows by what becomes of them."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from django.db import models
 
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage
-from django_dbqueue.importers.source import Addressed, NotImportable, Source
+from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic
@@ -40,7 +40,7 @@ class ImportStep:
     """Primary keys of rows that somebody else had locked, or that don't wait any more."""
 
 
-def take_over(session: DjangoSession, source: Source, *, limit: int | None = None) -> Iterator[ImportStep]:
+def take_over(session: DjangoSession, source: ImportSource, *, limit: int | None = None) -> Iterator[ImportStep]:
     """Take over what waits now, at most ``limit`` rows; each step that is returned is committed.
 
     TransactionNotAllowed inside the caller's transaction.
@@ -55,7 +55,7 @@ def take_over(session: DjangoSession, source: Source, *, limit: int | None = Non
     yield from _steps(partial(_take, session, source), missed, None if limit is None else limit - taken)
 
 
-def preview(session: DjangoSession, source: Source, *, limit: int | None = None) -> Iterator[ImportStep]:
+def preview(session: DjangoSession, source: ImportSource, *, limit: int | None = None) -> Iterator[ImportStep]:
     """Read what would be taken over, without a lock or a change."""
     yield from _steps(partial(_look_at, session, source), _waiting_keys(session, source), limit)
 
@@ -70,18 +70,18 @@ def _steps(do: Callable[[list[Any]], ImportStep], keys: list[Any], limit: int | 
         yield step
 
 
-def _waiting_keys(session: DjangoSession, source: Source) -> list[Any]:
+def _waiting_keys(session: DjangoSession, source: ImportSource) -> list[Any]:
     """Return the primary keys of what waits now, in its order: one sort, not one for each step."""
     rows = source.model._base_manager.using(session.using).filter(source.waiting(session.using))
     return list(rows.order_by(*source.order).values_list("pk", flat=True))
 
 
-def _rows(session: DjangoSession, source: Source, keys: Sequence[Any]) -> models.QuerySet[models.Model]:
+def _rows(session: DjangoSession, source: ImportSource, keys: Sequence[Any]) -> models.QuerySet[models.Model]:
     rows = source.model._base_manager.using(session.using).filter(source.waiting(session.using), pk__in=keys)
     return rows.order_by(*source.order)
 
 
-def _look_at(session: DjangoSession, source: Source, keys: list[Any]) -> ImportStep:
+def _look_at(session: DjangoSession, source: ImportSource, keys: list[Any]) -> ImportStep:
     step = ImportStep()
     for row in _rows(session, source, keys):
         if (message := _read(source, row, step)) is not None:
@@ -90,11 +90,11 @@ def _look_at(session: DjangoSession, source: Source, keys: list[Any]) -> ImportS
     return step
 
 
-def _take(session: DjangoSession, source: Source, keys: list[Any]) -> ImportStep:
+def _take(session: DjangoSession, source: ImportSource, keys: list[Any]) -> ImportStep:
     return session.outermost(partial(_step, session, source, keys))
 
 
-def _step(session: DjangoSession, source: Source, keys: list[Any]) -> ImportStep:
+def _step(session: DjangoSession, source: ImportSource, keys: list[Any]) -> ImportStep:
     step = ImportStep()
     by_queue: dict[str, list[Envelope]] = {}
     taken: list[Any] = []
@@ -115,7 +115,7 @@ def _step(session: DjangoSession, source: Source, keys: list[Any]) -> ImportStep
     return step
 
 
-def _read(source: Source, row: models.Model, step: ImportStep) -> Addressed | None:
+def _read(source: ImportSource, row: models.Model, step: ImportStep) -> Addressed | None:
     """Return what a row becomes; None, with the reason noted, if it has to stay."""
     try:
         message = source.read(row)
@@ -126,7 +126,7 @@ def _read(source: Source, row: models.Model, step: ImportStep) -> Addressed | No
     return message
 
 
-def _delete(session: DjangoSession, source: Source, keys: list[Any]) -> None:
+def _delete(session: DjangoSession, source: ImportSource, keys: list[Any]) -> None:
     deleted, _ = source.model._base_manager.using(session.using).filter(pk__in=keys).delete()
     if deleted != len(keys):
         raise DBQueueError(

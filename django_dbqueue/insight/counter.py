@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import totals
-from django_dbqueue.insight.cells import cell_of
-from django_dbqueue.insight.ended import Cell, EndedReader, TooMany
+from django_dbqueue.insight.ended import Cell, EndedReader, TooMany, cell_of
 from django_dbqueue.insight.statistics_sql import MUTEX
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic, StatisticProgress

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -25,6 +25,9 @@ from django_dbqueue.models.fields import to_utc
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.ranges_in_use import ranges_in_use
+
+if TYPE_CHECKING:
+    from django_dbqueue.models import QueueMinute, QueueTotal
 
 PAGE: Final = 5_000
 """Rows per statement."""
@@ -65,6 +68,13 @@ class Cell:
         if due is not None and claimed is not None and claimed >= due:
             self.wait.add((claimed - due) // _MICROSECOND)
             self.run.add((ended - claimed) // _MICROSECOND)
+
+
+def cell_of(row: QueueMinute | QueueTotal) -> Cell:
+    """Return what a row counts."""
+    return Cell(
+        row.messages, row.failures, row.retries, row.dead, Histogram.of_text(row.wait), Histogram.of_text(row.run)
+    )
 
 
 class EndedReader:

@@ -32,7 +32,7 @@ LOOKED_THROUGH: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class FailureGroup:
     """What the newest events of a group show.
 
     ``dead`` is exact unless it ``is_partial``: then there are more events than were counted, and it is the number among
@@ -67,12 +67,13 @@ def newest_first(session: DjangoSession, queue: str | None, limit: int) -> list[
     server = session.server
     last: dict[int, int | None] = dict(session.fetch(failures_sql.by_last_event(server, queue, limit)))
     if queue is None:
-        last |= dict(session.fetch(failures_sql.of_newest_events(server, LATELY)))
+        events = MessageEvent.objects.using(session.using).order_by("-id").values_list("failure_id", "id")[:LATELY]
+        last |= {number: event for number, event in reversed(list(events)) if number is not None}
     seen = {number: event for number, event in last.items() if event is not None}
     return sorted(seen, key=lambda number: (seen[number], number), reverse=True)[:limit]
 
 
-def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, Group]:
+def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, FailureGroup]:
     """Summarise these groups; those without an event are left out."""
     server = session.server
     events: dict[int, list[int]] = {}
@@ -121,10 +122,10 @@ def _named(events: Sequence[int], dead: dict[int, int]) -> list[int]:
 
 def _group(
     found: int, events: Sequence[int], named: Sequence[int], dead: dict[int, int], rows: dict[int, tuple[int, datetime]]
-) -> Group:
+) -> FailureGroup:
     """Summarise the newest events of a group, of which ``found`` were found."""
     count = Capped(found, CAP)
     dead_now = Capped(sum(event in dead for event in events), CAP)
     dead_now.more = count.more and dead_now == CAP
     messages = tuple(dict.fromkeys(rows[event][0] for event in named))[:EXAMPLES]
-    return Group(count, dead_now, named[0], rows[events[-1]][1], rows[events[0]][1], messages)
+    return FailureGroup(count, dead_now, named[0], rows[events[-1]][1], rows[events[0]][1], messages)

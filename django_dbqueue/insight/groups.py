@@ -32,7 +32,7 @@ _READS: Final = 4
 """Times that a lane's rows are read for its sizes."""
 
 
-class Found(NamedTuple):
+class RankedGroup(NamedTuple):
     """A group, in the order in which groups need attention."""
 
     rank: int
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 class Search(NamedTuple):
     """Groups that were found, and whether there are more than were looked at: then those listed are not the oldest."""
 
-    found: list[Found]
+    found: list[RankedGroup]
     is_cut: bool
 
 
@@ -78,10 +78,10 @@ def find_groups(session: DjangoSession, *, queue: str | None = None, limit: int)
     """Return the groups that have something now, of one queue or of all; those that need attention first."""
     first, last = (0, LAST) if queue is None else (first_lane(queue), first_lane(queue) + LANES - 1)
     rows = Group.objects.using(session.using).filter(lane__gte=first, lane__lte=last).order_by("lane")
-    found: dict[int, Found] = {}
+    found: dict[int, RankedGroup] = {}
     # IN, since MySQL uses no index for WHERE is_paused, as Django would say it
     for row in rows.filter(is_paused__in=(True,))[: limit + 1]:
-        found[row.lane] = Found(0, row.paused_at or _EVER, row.lane, row.queue, row.name)
+        found[row.lane] = RankedGroup(0, row.paused_at or _EVER, row.lane, row.queue, row.name)
     for each in _held(session, queue, limit):
         found.setdefault(each.lane, each)
     tables = (session.server.line, session.server.ticket)
@@ -90,17 +90,17 @@ def find_groups(session: DjangoSession, *, queue: str | None = None, limit: int)
         found.setdefault(each.lane, each)
     for row in rows[: limit + 1]:
         if row.width is not None:
-            found.setdefault(row.lane, Found(3, _EVER, row.lane, row.queue, row.name))
+            found.setdefault(row.lane, RankedGroup(3, _EVER, row.lane, row.queue, row.name))
     those = sorted(each for each in found.values() if queue is None or each.queue == queue)
     return Search(those[: limit + 1], any(len(lanes) > limit for lanes in walked))
 
 
-def groups_named(session: DjangoSession, name: str, queues: Iterable[str]) -> list[Found]:
+def groups_named(session: DjangoSession, name: str, queues: Iterable[str]) -> list[RankedGroup]:
     """Return the groups of this name, in queues where it has something now or of its own."""
     lanes = {lane_of(queue, name): queue for queue in queues}
     rows = Group.objects.using(session.using).in_bulk(lanes)
     known = {lane for lane, *firsts in _firsts(session, lanes) if any(first is not None for first in firsts)}
-    return [Found(3, _EVER, lane, queue, name) for lane, queue in lanes.items() if lane in known or lane in rows]
+    return [RankedGroup(3, _EVER, lane, queue, name) for lane, queue in lanes.items() if lane in known or lane in rows]
 
 
 def group_of(session: DjangoSession, queue: str, name: str) -> Group:
@@ -117,7 +117,7 @@ def group_at(session: DjangoSession, lane: int) -> Group | None:
     return next((Group(lane=lane, queue=each.queue, name=each.name) for each in _named(session, [lane])), None)
 
 
-def overviews(session: DjangoSession, groups: Iterable[Found], *, cap: int) -> list[GroupOverview]:
+def overviews(session: DjangoSession, groups: Iterable[RankedGroup], *, cap: int) -> list[GroupOverview]:
     """Look at these groups. Nothing is locked, and each has its own moment."""
     named = list(groups)
     lanes = [each.lane for each in named]
@@ -137,7 +137,7 @@ def overviews(session: DjangoSession, groups: Iterable[Found], *, cap: int) -> l
 
 def look_at(session: DjangoSession, group: Group, *, cap: int) -> GroupOverview:
     """Look at one group."""
-    [seen] = overviews(session, [Found(0, _EVER, group.lane, group.queue, group.name)], cap=cap)
+    [seen] = overviews(session, [RankedGroup(0, _EVER, group.lane, group.queue, group.name)], cap=cap)
     return seen
 
 
@@ -165,14 +165,14 @@ def is_its_lane(group: Group) -> bool:
         return False
 
 
-def _held(session: DjangoSession, queue: str | None, limit: int) -> Iterator[Found]:
+def _held(session: DjangoSession, queue: str | None, limit: int) -> Iterator[RankedGroup]:
     """Yield groups that a dead message holds, found by the dead of the queues where it can."""
     ranges = [each for each in _ranges(session, queue) if conf.queue_options(each.queue).on_dead == conf.HOLD]
     ids = first_ids(session, "dead", ranges, limit=limit + 1) if ranges else []
     for some in chunks(ids, STEP):
         dead = Message.objects.using(session.using).filter(pk__in=some, lane__isnull=False)
         groups = {
-            pk: Found(0, when or _EVER, lane or 0, name, group or "")
+            pk: RankedGroup(0, when or _EVER, lane or 0, name, group or "")
             for pk, when, lane, name, group in dead.values_list("id", "finished_at", "lane", "queue", "group_name")
         }
         places = [(each.lane, pk) for pk, each in groups.items()]
@@ -184,7 +184,7 @@ def _ranges(session: DjangoSession, queue: str | None) -> list[Range]:
     return ranges_in_use(session, None if queue is None else [queue])
 
 
-def _named(session: DjangoSession, lanes: Collection[int]) -> Iterator[Found]:
+def _named(session: DjangoSession, lanes: Collection[int]) -> Iterator[RankedGroup]:
     """Yield the groups of lanes, named by the first message that waits or may run."""
     firsts = {lane: (line, ticket) for lane, line, ticket in _firsts(session, sorted(lanes))}
     ids = {line if line is not None else ticket: lane for lane, (line, ticket) in firsts.items()}
@@ -192,7 +192,7 @@ def _named(session: DjangoSession, lanes: Collection[int]) -> Iterator[Found]:
         rows = Message.objects.using(session.using).filter(pk__in=some, group_name__isnull=False)
         for pk, queue, name, sent in rows.values_list("id", "queue", "group_name", "created_at"):
             lane = ids[pk]
-            yield Found(2 if firsts[lane][0] is None else 1, sent, lane, queue, name or "")
+            yield RankedGroup(2 if firsts[lane][0] is None else 1, sent, lane, queue, name or "")
 
 
 def _firsts(session: DjangoSession, lanes: Iterable[int]) -> Iterator[Row]:

@@ -1,10 +1,11 @@
-"""Every queue at a glance: its depth, whether it is paused, and which workers serve it."""
+"""Every queue at a glance: its depth, whether it is paused, which workers serve it, and what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from django.utils.translation import gettext as _
 
@@ -15,6 +16,9 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import CAP, UNFINISHED, depths
 from django_dbqueue.states.ranges_in_use import queues_in_use
+
+TROUBLES: Final = ("stuck", "dead", "paused", "no-worker", "old")
+"""What may be wrong with a queue, in the words of ``queue_status --check``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +95,20 @@ def serving(session: DjangoSession, now: datetime) -> dict[str, list[int]]:
 def until(end: datetime | None) -> str:
     """Say until when a pause lasts."""
     return _("until it is resumed") if end is None else _("until %(end)s") % {"end": f"{end:%Y-%m-%d %H:%M:%S} UTC"}
+
+
+def troubles(
+    each: QueueOverview, now: datetime, max_age: float | None = None, ignored: Collection[str] = ()
+) -> list[str]:
+    """Return what is wrong with a queue at a moment; ``max_age``: seconds that a ready message may wait."""
+    is_old = (
+        max_age is not None and each.oldest_ready is not None and now - each.oldest_ready > timedelta(seconds=max_age)
+    )
+    found = {
+        "stuck": each.counts["stuck"] > 0,
+        "dead": each.counts["dead"] > 0,
+        "paused": each.queue.is_paused,
+        "no-worker": each.is_waiting and not each.workers,
+        "old": is_old,
+    }
+    return [name for name in TROUBLES if found[name] and name not in ignored]

@@ -10,9 +10,8 @@ from typing import Any, Final
 from django.db.models import Sum
 
 from django_dbqueue.databases.statement import chunks
-from django_dbqueue.insight.cells import cell_of
 from django_dbqueue.insight.counter import MINUTE, floor
-from django_dbqueue.insight.ended import Cell
+from django_dbqueue.insight.ended import Cell, cell_of
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueStatistic
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import DjangoSession

@@ -13,8 +13,7 @@ from typing import Final
 
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import statistics_sql
-from django_dbqueue.insight.cells import cell_of
-from django_dbqueue.insight.ended import Cell
+from django_dbqueue.insight.ended import Cell, cell_of
 from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.models import ALL_QUEUES, QueueMinute, QueueTotal
 from django_dbqueue.sessions.django_session import DjangoSession

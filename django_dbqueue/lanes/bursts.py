@@ -13,8 +13,8 @@ from typing import Final
 from django_dbqueue import conf
 from django_dbqueue.envelope import LANES, first_lane
 from django_dbqueue.lanes.kick import kick
-from django_dbqueue.lanes.lanes_in_use import lanes_in_use
 from django_dbqueue.lanes.rates import interval_of
+from django_dbqueue.lanes.walk import lanes_in_use
 from django_dbqueue.sessions.django_session import DjangoSession
 
 STEP: Final = 200

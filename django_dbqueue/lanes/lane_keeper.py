@@ -11,11 +11,10 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statement import Place, Row
+from django_dbqueue.databases.statement import LanePlace, Row
 from django_dbqueue.lanes import lane_moves, lanes_sql
-from django_dbqueue.lanes.lanes_in_use import lanes_in_use
 from django_dbqueue.lanes.tickets import followers_of, stand_in_line
-from django_dbqueue.lanes.walk import LAST
+from django_dbqueue.lanes.walk import LAST, lanes_in_use
 from django_dbqueue.sessions.django_session import DjangoSession
 
 STEP: Final = 500
@@ -52,7 +51,7 @@ class LaneKeeper:
     def _free_tickets(self) -> bool:
         for _ in range(AT_ONCE // STEP):
             rows = self.session.fetch(lanes_sql.tickets_behind(self.session.server, *self._ticket, STEP))
-            if ended := [Place(row[0], row[2], row[3] or "") for row in rows if _is_over(row[3], row[4])]:
+            if ended := [LanePlace(row[0], row[2], row[3] or "") for row in rows if _is_over(row[3], row[4])]:
                 self.session.outermost(partial(self._leave, ended))
             self._ticket = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-1, 0)
             if self._ticket == (-1, 0):
@@ -78,7 +77,7 @@ class LaneKeeper:
             if new := [(followers_of(line), message_id) for line, message_id, standing in moved if standing == "new"]:
                 stand_in_line(self.session, new)
 
-    def _leave(self, ended: list[Place]) -> None:
+    def _leave(self, ended: list[LanePlace]) -> None:
         with self.session.transaction():
             lane_moves.leave(self.session, ended)
 

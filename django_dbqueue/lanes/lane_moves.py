@@ -11,7 +11,7 @@ from django.db import DatabaseError, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.databases import Change
-from django_dbqueue.databases.statement import Place, Statement
+from django_dbqueue.databases.statement import LanePlace, Statement
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lanes import groups_sql, lanes_sql, rates_sql, tickets
 from django_dbqueue.lanes.kick import kick
@@ -23,12 +23,12 @@ from django_dbqueue.statements import enqueue_sql, fences_sql
 logger = logging.getLogger("django_dbqueue")
 
 
-def places_of(session: DjangoSession, where: Statement) -> list[Place]:
+def places_of(session: DjangoSession, where: Statement) -> list[LanePlace]:
     """Lock the rows of a fence that are in a lane, and return their places."""
-    return [Place(*row) for row in session.fetch(lanes_sql.places(session.server, where))]
+    return [LanePlace(*row) for row in session.fetch(lanes_sql.places(session.server, where))]
 
 
-def moved(session: DjangoSession, change: Change, places: Sequence[Place]) -> None:
+def moved(session: DjangoSession, change: Change, places: Sequence[LanePlace]) -> None:
     """Let messages that a change has moved keep their tickets, or hand them on, in the same transaction."""
     if change.in_lane == "stays":
         return
@@ -45,13 +45,13 @@ def moved(session: DjangoSession, change: Change, places: Sequence[Place]) -> No
         leave(session, ended, were_running=change.in_lane == "done")
 
 
-def back_in_lane(session: DjangoSession, places: Sequence[Place]) -> None:
+def back_in_lane(session: DjangoSession, places: Sequence[LanePlace]) -> None:
     """Let messages that are new again keep their tickets, or wait in their lines, in the same transaction."""
     freed = tickets.come_back(session, places, may_follow=_may_follow(places))
     kick_after_commit(session, _of(places, freed))
 
 
-def leave(session: DjangoSession, places: Sequence[Place], *, were_running: bool = False) -> None:
+def leave(session: DjangoSession, places: Sequence[LanePlace], *, were_running: bool = False) -> None:
     """Take messages that ended out of their lanes; ``were_running``: none of them waits in a line."""
     freed = tickets.leave(
         session,
@@ -65,7 +65,7 @@ def leave(session: DjangoSession, places: Sequence[Place], *, were_running: bool
     kick_after_commit(session, _of(places, freed))
 
 
-def _keep_places(session: DjangoSession, dead: Sequence[Place]) -> None:
+def _keep_places(session: DjangoSession, dead: Sequence[LanePlace]) -> None:
     """Let dead messages that hold their groups keep their tickets, or else their places in the line."""
     if not _may_follow(dead):
         return
@@ -77,18 +77,18 @@ def _keep_places(session: DjangoSession, dead: Sequence[Place]) -> None:
             session.run(lanes_sql.enter(session.server, waiting))
 
 
-def _may_follow(places: Iterable[Place]) -> bool:
+def _may_follow(places: Iterable[LanePlace]) -> bool:
     """Return whether a worker may have taken some of these along with the heads of their lanes."""
     return any(conf.queue_options(queue).group_batch > 1 for queue in {place.queue for place in places})
 
 
-def enter(session: DjangoSession, waiting: Sequence[Place]) -> None:
+def enter(session: DjangoSession, waiting: Sequence[LanePlace]) -> None:
     """Put parked messages into their lines, in the transaction that wrote them."""
     session.run(lanes_sql.enter(session.server, [(place.lane, place.id) for place in waiting]))
     kick_after_commit(session, _of(waiting))
 
 
-def let_in(session: DjangoSession, place: Place) -> None:
+def let_in(session: DjangoSession, place: LanePlace) -> None:
     """Give a message that was claimed out of its turn a ticket: the lowest free one, even above the lane's width."""
     session.run(lanes_sql.leave(session.server, [(place.lane, place.id)]))
     if session.fetch(groups_sql.with_ticket(session.server, [(place.lane, place.id)])):
@@ -104,13 +104,13 @@ def let_in(session: DjangoSession, place: Place) -> None:
 def overwritten(session: DjangoSession, message_id: int, queue: str, *, old: int | None, new: int | None) -> None:
     """Let a message that got new content, and is due now, keep its place, or change its lane."""
     if old == new is not None:
-        back_in_lane(session, [Place(new, message_id, queue)])
+        back_in_lane(session, [LanePlace(new, message_id, queue)])
         return
-    places = [None if lane is None else Place(lane, message_id, queue) for lane in (old, new)]
+    places = [None if lane is None else LanePlace(lane, message_id, queue) for lane in (old, new)]
     change(session, message_id, old=places[0], new=places[1])
 
 
-def change(session: DjangoSession, message_id: int, *, old: Place | None, new: Place | None) -> None:
+def change(session: DjangoSession, message_id: int, *, old: LanePlace | None, new: LanePlace | None) -> None:
     """Let a message that is new, and due, leave its lane for another one, in which it waits in the line."""
     if old is not None:
         leave(session, [old])
@@ -198,7 +198,7 @@ def refuse_without_commit(session: DjangoSession) -> None:
         )
 
 
-def _of(places: Iterable[Place], lanes: set[int] | None = None) -> dict[int, str]:
+def _of(places: Iterable[LanePlace], lanes: set[int] | None = None) -> dict[int, str]:
     return {place.lane: place.queue for place in places if lanes is None or place.lane in lanes}
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statement import Place
+from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.lanes import lanes_sql, rates, rates_sql
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -73,7 +73,7 @@ class Head(NamedTuple):
 
 def leave(
     session: Session,
-    places: Sequence[Place],
+    places: Sequence[LanePlace],
     width_of: WidthOf,
     *,
     may_wait: bool,
@@ -134,7 +134,7 @@ def _hand_over_one_each(
     return {head.lane for head in freed}
 
 
-class Pace(NamedTuple):
+class PacedMessage(NamedTuple):
     """A message that is to start by its group's rate."""
 
     head: Head
@@ -145,7 +145,7 @@ class Pace(NamedTuple):
     """Microseconds that the schedule can be ahead of now: as many starts as there are tickets."""
 
 
-def _paced(heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | None) -> list[Pace]:
+def _paced(heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | None) -> list[PacedMessage]:
     paced = []
     for head in heads:
         if head.first is None or head.status != NEW or not head.is_parked:
@@ -155,11 +155,11 @@ def _paced(heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | N
             interval = rates.interval_of(head.rate)
         if interval is not None:
             width = width_of(head.lane) if head.width is None else head.width
-            paced.append(Pace(head, head.first, interval, interval * width))
+            paced.append(PacedMessage(head, head.first, interval, interval * width))
     return paced
 
 
-def _schedule(session: Session, paced: Sequence[Pace]) -> None:
+def _schedule(session: Session, paced: Sequence[PacedMessage]) -> None:
     if new := [pace.message_id for pace in paced if pace.head.row is None]:
         session.run(rates_sql.make_groups(session.server, new))
     session.run(rates_sql.step(session.server, [(pace.head.lane, pace.interval, pace.ahead) for pace in paced]))
@@ -202,7 +202,7 @@ def _let_run(session: Session, heads: Sequence[Head], paced: Collection[int]) ->
         raise StartAgain
 
 
-def come_back(session: Session, places: Sequence[Place], *, may_follow: bool) -> set[int]:
+def come_back(session: Session, places: Sequence[LanePlace], *, may_follow: bool) -> set[int]:
     """Let messages that are new again keep their tickets; return the lanes of those that have none, and must be kicked.
 
     Those without a ticket wait in the line again, and so do those whose group was paused in the meantime, or where one

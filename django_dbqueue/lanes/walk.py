@@ -1,11 +1,11 @@
-"""A walk over lanes: the next ones that have somebody in their line, or a ticket out."""
+"""A walk over lanes: the next ones that have somebody in their line, or a ticket out, at a few index entries each."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_dbqueue.databases.session import Session
-from django_dbqueue.lanes import lanes_sql
+from django_dbqueue.lanes import groups_sql, lanes_sql
 
 LAST: Final = 2**63 - 1
 """The highest number of a lane."""
@@ -21,3 +21,22 @@ def next_lanes(session: Session, table: str, *, after: int, until: int = LAST, l
             break
         lanes += [row[0] for row in rows]
     return lanes
+
+
+class Waiting(NamedTuple):
+    """A lane in which somebody waits."""
+
+    lane: int
+    queue: str
+    """The queue of the first in line; '' if its row is gone."""
+
+
+def lanes_in_use(session: Session, after: int, limit: int) -> list[Waiting]:
+    """Return the next lanes after a number; fewer than ``limit`` only if there are no more."""
+    server = session.server
+    lanes = next_lanes(session, server.line, after=after, limit=limit)
+    if not lanes:
+        return []
+    first = {lane: one for lane, one, _ in session.fetch(groups_sql.firsts(server, lanes)) if one is not None}
+    queues: dict[int, str] = dict(session.fetch(lanes_sql.queues_of(server, list(first.values())))) if first else {}
+    return [Waiting(lane, queues.get(first.get(lane, 0), "")) for lane in lanes]

@@ -16,11 +16,11 @@ from django.db import IntegrityError
 
 from django_dbqueue import codecs, conf, hooks
 from django_dbqueue.databases.moments import to_column
-from django_dbqueue.databases.statement import Place
+from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.hooks import PROPAGATED
-from django_dbqueue.keys import Once
+from django_dbqueue.keys import OnceToken
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import once_tokens
 from django_dbqueue.lifecycle.expired_rows import forget_steps
@@ -85,7 +85,9 @@ def row_of(item: Sealed) -> dict[str, object]:
     }
 
 
-def _enqueue_once(model: MessageType, session: DjangoSession, item: Sealed, once: Once, on_conflict: OnConflict) -> Any:
+def _enqueue_once(
+    model: MessageType, session: DjangoSession, item: Sealed, once: OnceToken, on_conflict: OnConflict
+) -> Any:
     if item.lane is not None:
         lane_moves.refuse_without_commit(session)
     with session.transaction():
@@ -133,7 +135,7 @@ def _insert_into_lane(session: DjangoSession, item: Sealed, lane: int) -> int | 
     with session.transaction():
         message_id = _insert(session, item)
         if message_id is not None:
-            lane_moves.enter(session, [Place(lane, message_id, item.queue)])
+            lane_moves.enter(session, [LanePlace(lane, message_id, item.queue)])
     return message_id
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from django.db import IntegrityError
 
 from django_dbqueue import conf, hooks
-from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, Place, Statement, chunks
+from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, LanePlace, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lanes import lane_moves, lanes_sql
@@ -211,7 +211,7 @@ def _insert_into_lanes(session: DjangoSession, items: list[Sealed], ids: Ids) ->
     ids.update(_ids(items, [(key_hash, number) for key_hash, _, number in rows]))
     stored = {key_hash for key_hash, *_ in rows}
     if rows:
-        lane_moves.enter(session, [Place(lane, number, queue) for _, lane, number in rows])
+        lane_moves.enter(session, [LanePlace(lane, number, queue) for _, lane, number in rows])
     return [item for item in items if item.key_hash is not None and item.key_hash not in stored]
 
 

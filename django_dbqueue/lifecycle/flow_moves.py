@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from django.db import DatabaseError, transaction
 
-from django_dbqueue.databases import Change, Event
-from django_dbqueue.databases.statement import MAX_IDS, Place, Statement, chunks
+from django_dbqueue.databases import Change, EventRecord
+from django_dbqueue.databases.statement import MAX_IDS, LanePlace, Statement, chunks
 from django_dbqueue.lanes import lane_moves, lanes_sql
 from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.enqueue import notify
@@ -122,7 +122,7 @@ def _let_run(session: DjangoSession, ids: list[int]) -> int:
         going = [row for row in waiting if gates[row[0]] != WHEN_DEAD]
         if unneeded:
             _drop(session, unneeded)
-        if in_lanes := [Place(lane, message_id, queue) for message_id, queue, lane in going if lane is not None]:
+        if in_lanes := [LanePlace(lane, message_id, queue) for message_id, queue, lane in going if lane is not None]:
             lane_moves.enter(session, in_lanes)
         if free := [row[0] for row in going if row[2] is None]:
             session.run(lanes_sql.let_run(server, free))
@@ -134,6 +134,6 @@ def _let_run(session: DjangoSession, ids: list[int]) -> int:
 def _drop(session: DjangoSession, ids: list[int]) -> None:
     """Mark messages done that nobody needs: they waited for a death that didn't come."""
     where = flows_sql.waiting(session.server, ids)
-    session.run(events_sql.record(session.server, Event(DROPPED, NOT_NEEDED), where))
+    session.run(events_sql.record(session.server, EventRecord(DROPPED, NOT_NEEDED), where))
     session.run(fences_sql.move(session.server, changes_sql.drop(session.server, NOT_NEEDED), where))
     ended_well(session, ids)

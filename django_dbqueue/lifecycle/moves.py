@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from django_dbqueue.databases import Change, Claim, Event, Statement
-from django_dbqueue.databases.statement import Place, Tie, chunks
+from django_dbqueue.databases import Change, Claim, EventRecord, Statement
+from django_dbqueue.databases.statement import LanePlace, Tie, chunks
 from django_dbqueue.failures.failure_group_rows import failure_ids
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flow_moves
@@ -96,7 +96,7 @@ def ties_of(session: DjangoSession, where: Statement) -> list[Tie]:
 def untied(session: DjangoSession, change: Change, ties: Iterable[Tie]) -> None:
     """Let those go on that a change sets free in lanes and flows, in the same transaction."""
     ties = list(ties)
-    if places := [Place(tie.lane, tie.id, tie.queue) for tie in ties if tie.lane is not None]:
+    if places := [LanePlace(tie.lane, tie.id, tie.queue) for tie in ties if tie.lane is not None]:
         lane_moves.moved(session, change, places)
     if members := [tie.id for tie in ties if tie.flow is not None]:
         flow_moves.moved(session, change, members)
@@ -109,7 +109,9 @@ def _tied(session: DjangoSession, claims: list[Claim], ties: Ties) -> list[Tie]:
     return [ties[claim.id] for claim in claims if claim.id in ties]
 
 
-def _recorded(session: DjangoSession, event: Event, where: Statement, go_on: Callable[[], Result]) -> Result | None:
+def _recorded(
+    session: DjangoSession, event: EventRecord, where: Statement, go_on: Callable[[], Result]
+) -> Result | None:
     """Record what is about to be moved, and move it; return None if there is nothing."""
     with session.transaction():
         return go_on() if session.run(events_sql.record(session.server, event, where)) else None
@@ -118,7 +120,7 @@ def _recorded(session: DjangoSession, event: Event, where: Statement, go_on: Cal
 def resent(session: DjangoSession, message: HeldMessage, new_id: int, *, actor: str | None) -> None:
     """Record that a message was sent again, as a new one, in the transaction that sends it."""
     same = Statement("id = %s", (message.pk,))
-    session.run(events_sql.record(session.server, Event(RESENT, f"#{new_id}", actor), same))
+    session.run(events_sql.record(session.server, EventRecord(RESENT, f"#{new_id}", actor), same))
 
 
 def blamed(session: DjangoSession, change: Change, queues: Iterable[str]) -> Change:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django_dbqueue.databases.statement import ARCHIVED_COLUMNS
 from django_dbqueue.envelope import lane_of
-from django_dbqueue.keys import Once
+from django_dbqueue.keys import OnceToken
 from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.lifecycle.hydration import filler, hydrate, hydrator
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -23,7 +23,7 @@ UNSEEN: Final = -1
 """A message that the caller's snapshot doesn't show; never that of a token which is taken alone."""
 
 
-def take(session: DjangoSession, tokens: Iterable[Once]) -> dict[str, int]:
+def take(session: DjangoSession, tokens: Iterable[OnceToken]) -> dict[str, int]:
     """Take those that are new or have expired. Return the message of each of the others (or UNSEEN), by its hash.
 
     If a token occurs twice, the first one counts. Tokens are taken in the order of their hashes, so that two senders of

@@ -24,9 +24,10 @@ from django_dbqueue import signals
 from django_dbqueue.databases import NetworkServer
 from django_dbqueue.lifecycle.moves import blamed, held_by, move
 from django_dbqueue.lifecycle.rescue import BATCH
-from django_dbqueue.liveness import workers_sql
+from django_dbqueue.liveness.late_workers import Late, late_workers, lock, workers
 from django_dbqueue.liveness.vital_signs import is_blind
 from django_dbqueue.models import Message
+from django_dbqueue.models.fields import DbLater
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import changes_sql, fences_sql
 
@@ -34,8 +35,6 @@ LOOK_AGAIN: Final = 0.25
 """Seconds after which a worker that seems to be gone is checked again."""
 PERSISTS: Final = 2.0
 """Seconds for which a session must have been gone."""
-AT_ONCE: Final = 100
-"""Late workers per check."""
 JUDGES_FOR: Final = 0.5
 """Seconds after which a check leaves the remaining dead workers to the next one."""
 LATELY: Final = 60.0
@@ -44,29 +43,6 @@ SETTLES: Final = 3.0
 """Seconds that a worker has, after its start or an outage, to prove its session before it is reported."""
 
 logger = logging.getLogger(__name__)
-
-
-class Late(NamedTuple):
-    """A worker whose next beat is late, as its row shows."""
-
-    id: int
-    beat_at: object
-    conn_id: int | None
-    session_lock: int | None
-    server: str
-    host: str
-    pid: int
-    queues: str
-    is_overdue: bool
-
-    @property
-    def evidence(self) -> str:
-        """Say in words what it was judged by."""
-        if self.session_lock is not None:
-            sign = f"the named lock {self.session_lock} of its session {self.conn_id} is free"
-        else:
-            sign = f"its session {self.conn_id} is not in the server's list"
-        return f"session gone: worker {self.host}:{self.pid} has missed three beats, and {sign}"
 
 
 class Taken(NamedTuple):
@@ -98,8 +74,7 @@ class Guardian:
         here = self.server()
         if not here:
             return 0
-        server = self._session.server
-        late = [Late(*row) for row in self._session.fetch(workers_sql.late_workers(server, here, AT_ONCE))]
+        late = late_workers(self._session, here)
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -175,7 +150,7 @@ class Guardian:
         """
         here = self._session.server
         with self._session.transaction():
-            if not self._session.fetch(workers_sql.lock_worker(here, worker.id, worker.beat_at, worker.server)):
+            if not lock(self._session, worker.id, worker.beat_at, worker.server):
                 return [], True
             if worker not in self._gone([worker]):
                 return [], True
@@ -195,24 +170,12 @@ class Guardian:
                 move(self._session, change, fences_sql.held(here, [claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
-                self._session.run(workers_sql.delete_worker(here, worker.id))
+                workers(self._session).filter(pk=worker.id).delete()
         return taken, is_all
 
     def _taken(self, ids: list[int]) -> list[Taken]:
         rows = Message.objects.using(self._session.using).filter(pk__in=ids)
         return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
-
-
-def forget_workers(session: DjangoSession, *, age: float) -> None:
-    """Delete rows of workers that have sent no heartbeat for ``age`` seconds; a locked one stays.
-
-    They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
-    """
-    server = session.server
-    for worker_id, beat_at, here in session.fetch(workers_sql.silent_workers(server, age, AT_ONCE)):
-        with session.transaction():
-            if session.fetch(workers_sql.lock_worker(server, worker_id, beat_at, here)):
-                session.run(workers_sql.delete_worker(server, worker_id))
 
 
 def _unjudged(worker: Late) -> Late:
@@ -264,7 +227,9 @@ def blind_to_workers(session: DjangoSession, server: NetworkServer) -> list[str]
     """Say which living workers can't be judged from here."""
     spots: list[str] = []
     [(_conn_id, here)] = session.fetch(server.sessions.me())
-    [(unproven, elsewhere)] = session.fetch(workers_sql.elsewhere(server, here, lately=LATELY, settles=SETTLES))
+    rows = workers(session).filter(beat_at__gt=DbLater(-LATELY), started_at__lt=DbLater(-SETTLES))
+    places = list(rows.exclude(server=here).values_list("server", flat=True))
+    unproven = places.count("")
     if unproven:
         spots.append(
             ngettext(
@@ -272,19 +237,19 @@ def blind_to_workers(session: DjangoSession, server: NetworkServer) -> list[str]
                 "only its leases count. Connect it to the database directly.",
                 "%(count)s workers can't prove their sessions (their logs say why; often because of a connection "
                 "pooler): only their leases count. Connect them to the database directly.",
-                int(unproven),
+                unproven,
             )
-            % {"count": int(unproven)}
+            % {"count": unproven}
         )
-    if elsewhere:
+    if elsewhere := len(places) - unproven:
         spots.append(
             ngettext(
                 "%(count)s worker is connected to another server than this one, or connected before this server's "
                 "last start: only its leases count. Run the guardian on the server that the workers connect to.",
                 "%(count)s workers are connected to another server than this one, or connected before this server's "
                 "last start: only their leases count. Run the guardian on the server that the workers connect to.",
-                int(elsewhere),
+                elsewhere,
             )
-            % {"count": int(elsewhere)}
+            % {"count": elsewhere}
         )
     return spots

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.insight.groups import Found, GroupOverview, find_groups, overviews
+from django_dbqueue.insight.groups import GroupOverview, RankedGroup, find_groups, overviews
 from django_dbqueue.management.console import iso, plain, table
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -35,7 +35,7 @@ class GroupsLook:
     @classmethod
     def of(cls, session: DjangoSession, names: Iterable[str] | None, *, cap: int) -> GroupsLook:
         """Look at the groups of these queues (None: of all), those that need attention first."""
-        found, is_cut = list[Found](), False
+        found, is_cut = list[RankedGroup](), False
         for name in [None] if names is None else names:
             search = find_groups(session, queue=name, limit=LISTED)
             found += search.found

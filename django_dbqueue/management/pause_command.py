@@ -1,4 +1,4 @@
-"""What ``queue_pause`` and ``queue_resume`` share: checking names, and reporting who was first."""
+"""What ``queue_pause`` and ``queue_resume`` share: checking names, and reporting a pause, and who was first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from django_dbqueue.management.console import (
     plain,
     refuse_unknown,
 )
-from django_dbqueue.management.pause_report import document_of_pause
 from django_dbqueue.models import Group, Message, Queue
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import storable
@@ -168,3 +167,16 @@ def _sentence_of_group(row: Group, *, changed: bool) -> str:
     else:
         text = _("Group %(group)s of queue %(queue)s is already open.")
     return text % words
+
+
+def document_of_pause(row: Queue | Group) -> dict[str, object]:
+    """Return for programs whether a pause holds, and what it is; nothing of one that has ended."""
+    holds = row.is_paused
+    ends = {"paused_until": iso(row.paused_until) if holds else None} if isinstance(row, Queue) else {}
+    return {
+        "paused": holds,
+        "paused_at": iso(row.paused_at) if holds else None,
+        **ends,
+        "paused_by": row.paused_by if holds else "",
+        "pause_reason": row.pause_reason if holds else "",
+    }

@@ -8,11 +8,11 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.management.terminal_width import columns_of, padded
 from django_dbqueue.testing.torture import faults
-from django_dbqueue.testing.torture.rack import Order, Result
+from django_dbqueue.testing.torture.rack import TortureOrder, TortureResult
 from django_dbqueue.testing.torture.reckoning import WRONG, Reckoning
 
 
-def as_text(order: Order, result: Result, left_out: Mapping[str, str]) -> str:
+def as_text(order: TortureOrder, result: TortureResult, left_out: Mapping[str, str]) -> str:
     """Return the whole report."""
     counts = result.reckoning
     lines = [*_table(_fault_rows(order, result, left_out)), "", *_table(_work_rows(counts)), ""]
@@ -22,7 +22,9 @@ def as_text(order: Order, result: Result, left_out: Mapping[str, str]) -> str:
     return "\n".join([*lines, f"{verdict} {_('Repeat the plan of faults with')} --seed {order.seed}"])
 
 
-def _fault_rows(order: Order, result: Result, left_out: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
+def _fault_rows(
+    order: TortureOrder, result: TortureResult, left_out: Mapping[str, str]
+) -> Iterable[tuple[str, str, str]]:
     told = {
         faults.KILL: _("a worker's child killed (SIGKILL)"),
         faults.WORKER: _("a whole worker killed (SIGKILL)"),

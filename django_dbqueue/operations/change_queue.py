@@ -12,7 +12,7 @@ from functools import partial
 from django.db import DatabaseError
 
 from django_dbqueue import conf
-from django_dbqueue.databases.statement import Place, Statement
+from django_dbqueue.databases.statement import LanePlace, Statement
 from django_dbqueue.envelope import WHOLE_QUEUE, check_queue, lane_of
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage
 from django_dbqueue.keys import key_hash
@@ -105,5 +105,5 @@ def _group_in(queue: str, group: str | None, message_id: int) -> str | None:
     return WHOLE_QUEUE
 
 
-def _place(lane: int | None, message_id: int, queue: str) -> Place | None:
-    return None if lane is None else Place(lane, message_id, queue)
+def _place(lane: int | None, message_id: int, queue: str) -> LanePlace | None:
+    return None if lane is None else LanePlace(lane, message_id, queue)

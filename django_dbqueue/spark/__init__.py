@@ -5,8 +5,9 @@ The names below are imported on first use, so that ``django_dbqueue.spark`` itse
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from django_dbqueue.lazy_names import names_on_first_use
 
 if TYPE_CHECKING:
     from django_dbqueue.spark.credentials import Credentials as Credentials
@@ -17,23 +18,14 @@ if TYPE_CHECKING:
     from django_dbqueue.spark.spark_session import build_session as build_session
     from django_dbqueue.spark.spark_session import register as register
 
-_HOMES = {
-    "Credentials": "credentials",
-    "QueueListener": "listener",
-    "build_session": "spark_session",
-    "enqueue_dataframe": "enqueue_rows",
-    "read_lake": "lake",
-    "register": "spark_session",
-    "task_name": "sent_task_names",
-}
-__all__ = [*_HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__, __all__ = names_on_first_use(
+    __name__,
+    {
+        "credentials": ("Credentials",),
+        "listener": ("QueueListener",),
+        "spark_session": ("build_session", "register"),
+        "enqueue_rows": ("enqueue_dataframe",),
+        "lake": ("read_lake",),
+        "sent_task_names": ("task_name",),
+    },
+)

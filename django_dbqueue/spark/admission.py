@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from django_dbqueue.databases import NetworkServer
 from django_dbqueue.databases.sessions_sql import lock_number
@@ -28,7 +28,6 @@ from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import MAX_CONNECTIONS_OPTION, Credentials
 from django_dbqueue.spark.outage import Patience
-from django_dbqueue.spark.requirement import Requirement
 
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
@@ -38,6 +37,13 @@ _LEFT_TO_TASKS: Final = 1
 """The place that no standing session takes."""
 
 logger = logging.getLogger("django_dbqueue.spark")
+
+
+class Requirement(Protocol):
+    """What a session must show before anything is read on it; pickled to the tasks. Replicas have one."""
+
+    def check(self, connection: Connection) -> None:
+        """Raise DatabaseAway if the session doesn't show it yet."""
 
 
 def admitted(credentials: Credentials, *, outage: float = 0.0, requires: Requirement | None = None) -> Connection:

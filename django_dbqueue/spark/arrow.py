@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.exceptions import DBQueueError
-from django_dbqueue.spark.admission import admitted
+from django_dbqueue.spark.admission import Requirement, admitted
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience
-from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import WIDE
 from django_dbqueue.statements import scan_sql
 

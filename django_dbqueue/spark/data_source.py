@@ -29,9 +29,9 @@ class DbQueueDataSource(DataSource):
         return schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from django_dbqueue.spark.table_reader import reader_of
+        from django_dbqueue.spark.table_reader import TableReader
 
-        return reader_of(self.options, schema)
+        return TableReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from django_dbqueue.spark.writing import writer_of

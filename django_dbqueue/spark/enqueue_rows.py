@@ -62,7 +62,11 @@ def enqueue_dataframe(
     }
     options = {name: str(value) for name, value in said.items() if value is not None}
     df.write.format("dbqueue").mode("append").options(**options).save()
-    with Lasting(Credentials.load(options), outage=SECONDS if outage is None else outage) as session:
+    return _published(options, job, run, SECONDS if outage is None else outage)
+
+
+def _published(options: dict[str, str], job: str, run: int, outage: float) -> Published:
+    with Lasting(Credentials.load(options), outage=outage) as session:
         published = session.ask(lambda connection: find_published(connection, job, run=run))
     if published is None:
         raise DBQueueError(f"Job {job!r} was written, but its record is gone: somebody deleted it.")

@@ -23,7 +23,7 @@ _NOTE: Final = "_folders.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LakeAttempt:
     """What an attempt has left in ``_writing``: its number, and where its folders have gone, or were to go.
 
     ``sequence`` is the number of the snapshot that it was made for; 0 if it was made for a batch.
@@ -57,16 +57,16 @@ def _target(path: str, number: int) -> str:
     return f"{folder}/{_BATCH}{number}/{name}"
 
 
-def attempts(files: Files) -> Iterator[Attempt]:
+def attempts(files: Files) -> Iterator[LakeAttempt]:
     """Yield what attempts have left, each as its note says it."""
     for name in files.names(WRITING, prefix=_BATCH):
         number = int(name.removeprefix(_BATCH))
         note = f"{_place(number)}/{_NOTE}"
         said: Mapping[str, Any] = json.loads(files.read(note)) if files.length(note) is not None else {}
-        yield Attempt(number, said.get("sequence", 0), tuple(said.get("folders", ())))
+        yield LakeAttempt(number, said.get("sequence", 0), tuple(said.get("folders", ())))
 
 
-def forget(files: Files, attempt: Attempt, *, published: bool) -> None:
+def forget(files: Files, attempt: LakeAttempt, *, published: bool) -> None:
     """Delete an attempt's note, and its files if no manifest names them or ever will."""
     files.delete(*(() if published else attempt.folders))
     files.delete(_place(attempt.number))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self, TypeVar
 
-from django_dbqueue.spark.admission import admitted, standing
+from django_dbqueue.spark.admission import Requirement, admitted, standing
 from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience
-from django_dbqueue.spark.requirement import Requirement
 
 Result = TypeVar("Result")
 

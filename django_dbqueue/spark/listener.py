@@ -40,7 +40,7 @@ logger = logging.getLogger("django_dbqueue.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueryProgress:
     """What a stream has done since the last write; ``rate`` and ``backlog`` are the last batch's."""
 
     query_id: str
@@ -60,7 +60,7 @@ class QueueListener(StreamingQueryListener):
         Options.of(options, ())
         self._credentials = Credentials.load(options)
         self._lock = threading.Lock()
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, QueryProgress] = {}
         self._failures: list[tuple[str, str]] = []
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._write_all, name="dbqueue listener", daemon=True)
@@ -116,7 +116,7 @@ class QueueListener(StreamingQueryListener):
             logger.warning("The figures of streams could not be written, and will be later: %s", error)
             self._take_back(progress, failures)
 
-    def _take_back(self, progress: dict[str, Progress], failures: list[tuple[str, str]]) -> None:
+    def _take_back(self, progress: dict[str, QueryProgress], failures: list[tuple[str, str]]) -> None:
         with self._lock:
             for name, old in progress.items():
                 new = self._progress.get(name)
@@ -124,7 +124,7 @@ class QueueListener(StreamingQueryListener):
             self._failures = [*failures, *self._failures][-MOST_FAILURES:]
 
 
-def _write(connection: Connection, progress: dict[str, Progress], failures: list[tuple[str, str]]) -> None:
+def _write(connection: Connection, progress: dict[str, QueryProgress], failures: list[tuple[str, str]]) -> None:
     with connection.transaction():
         for name, seen in sorted(progress.items()):
             connection.run(stream_progress_sql.create(connection.server, name))
@@ -138,7 +138,7 @@ def _write(connection: Connection, progress: dict[str, Progress], failures: list
             connection.run(stream_progress_sql.fail(connection.server, query_id, error))
 
 
-def _streams_in(progress: Any) -> list[tuple[str, Progress]]:
+def _streams_in(progress: Any) -> list[tuple[str, QueryProgress]]:
     """Return what a progress event says about streams of a queue, and of the history; other sources are left out."""
     found = []
     for source in progress.sources:
@@ -152,7 +152,7 @@ def _streams_in(progress: Any) -> list[tuple[str, Progress]]:
             backlog = int(latest["ready"])
         rows, rate = int(source.numInputRows), float(source.processedRowsPerSecond)
         capped = bool(latest.get("capped", False))
-        found.append((name, Progress(str(progress.id), rows, rate, backlog, capped)))
+        found.append((name, QueryProgress(str(progress.id), rows, rate, backlog, capped)))
     return found
 
 

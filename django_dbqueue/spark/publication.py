@@ -30,7 +30,7 @@ _PUBLISHED_AT_ONCE: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TaskAttempt:
     """A task's successful try, and how many rows it has staged."""
 
     number: int
@@ -67,7 +67,7 @@ def find_published(connection: Connection, job: str, *, run: int) -> Published |
 
 
 def publish(
-    credentials: Credentials, *, job: str, run: int, attempts: Sequence[Attempt], outage: float, notify: bool = True
+    credentials: Credentials, *, job: str, run: int, attempts: Sequence[TaskAttempt], outage: float, notify: bool = True
 ) -> Published:
     """Publish these attempts of a run in order, unless the job is published; DBQueueError if rows are missing.
 
@@ -86,7 +86,7 @@ def publish(
 
 
 def _publish(
-    connection: Connection, job: str, run: int, attempts: Sequence[Attempt], lanes: dict[int, str], *, notify: bool
+    connection: Connection, job: str, run: int, attempts: Sequence[TaskAttempt], lanes: dict[int, str], *, notify: bool
 ) -> Published:
     """Publish in one transaction; ``lanes`` get those that are to be kicked after the commit, with their queues."""
     server = connection.server
@@ -114,12 +114,12 @@ def _publish(
     return Published(job, created, ignored, again=False)
 
 
-def _publish_some(connection: Connection, run: int, attempt: Attempt, places: range) -> int:
+def _publish_some(connection: Connection, run: int, attempt: TaskAttempt, places: range) -> int:
     copy = staging_sql.publish(connection.server, run, attempt.number, places, has_groups=attempt.has_groups)
     return into_lines(connection, partial(connection.run, copy)) if attempt.has_groups else connection.run(copy)
 
 
-def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: Sequence[Attempt]) -> None:
+def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: Sequence[TaskAttempt]) -> None:
     staged = {
         int(number): int(rows) for number, rows in connection.fetch(staging_sql.count_staged(connection.server, run))
     }

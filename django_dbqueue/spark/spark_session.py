@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
     # A queue named 12 is text, even as the name of a directory
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -28,7 +27,7 @@ _LOCAL_SETTINGS = {
 
 
 def build_session(app: str, *, master: str | None = None, settings: dict[str, str] | None = None) -> SparkSession:
-    """Return a session with the data source registered, UTC, filters pushed, and this very Python for its workers.
+    """Return a session with the data source registered, UTC, and this very Python for its workers.
 
     ``master`` is Spark's; None leaves it to ``spark-submit``, or means ``local[*]`` if that has not set it.
     ``settings`` override the ones chosen here.

@@ -7,27 +7,26 @@ the whole time is read exactly once, since pages go by id, and no row's id ever 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
+from django_dbqueue.spark.admission import Requirement
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.id_pieces import dealt
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
 from django_dbqueue.spark.outage import outage_of
-from django_dbqueue.spark.pushdown import Condition, condition_of, narrowed
 from django_dbqueue.spark.replicas import OPTIONS as REPLICA_OPTIONS
 from django_dbqueue.spark.replicas import beat, max_lag, replica_of
-from django_dbqueue.spark.requirement import Requirement
 from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.statements import scan_sql
@@ -36,7 +35,6 @@ from django_dbqueue.statements.scan_sql import OUTCOMES, STANDINGS, Span
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from django_dbqueue.databases import Statement
     from django_dbqueue.spark.arrow import Pages
 
 OPTIONS: Final = (
@@ -49,7 +47,6 @@ OPTIONS: Final = (
     "numPartitions",
     "pageRows",
     "fetchRows",
-    "pushdown",
     *REPLICA_OPTIONS,
     OUTAGE,
 )
@@ -61,8 +58,6 @@ PAGE_BYTES: Final = 32 << 20
 PARTITION_ROWS: Final = 50_000
 """Rows that justify one more task, if ``numPartitions`` is not set."""
 MOST_PARTITIONS: Final = 10_000
-_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The program in which Spark plans a read whose filters it may push."""
 
 
 @dataclass(frozen=True)
@@ -75,27 +70,25 @@ class IdRanges(InputPartition):
     """What the replica that it is read from must show."""
 
 
+class Condition(NamedTuple):
+    """What a row must fulfil, and the column that this is about."""
+
+    column: str
+    statement: Statement
+
+
 def schema_of(options: Mapping[str, str]) -> StructType:
     """Return all columns of the source that the options name; the reader checks the other options, stream or not."""
     return source_of(Options({name.lower(): value for name, value in options.items()})).schema
 
 
-def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Return a reader of the schema's columns; one that pushes filters only if that is requested and allowed.
-
-    It has to be requested, because Spark 4.3 keeps what it planned with the filters of one query in the data frame, and
-    answers other uses of the same frame from it: ``frame.count()`` after ``frame.where(…).count()`` counts too few, and
-    so does a union of two selections. Spark refuses a reader that can push if its session doesn't allow it, and asks
-    for filters in a program other than the one that plans a read without any.
-    """
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    allowed = _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
-    asked = Options.of(options, OPTIONS).flag("pushdown")
-    return (PushingReader if asked and allowed else TableReader)(options, schema)
-
-
 class TableReader(DataSourceReader):
-    """A reader of a source by ranges of ids; pickled to the tasks, so it holds only where the credentials are."""
+    """A reader of a source by ranges of ids; pickled to the tasks, so it holds only where the credentials are.
+
+    It takes no filters of Spark's: Spark 4.3 keeps what it planned with the filters of one query in the data frame, and
+    answers other uses of the same frame from it: ``frame.count()`` after ``frame.where(…).count()`` counts too few, and
+    so does a union of two selections.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
@@ -154,13 +147,13 @@ class TableReader(DataSourceReader):
         within = [
             each.statement
             for each in self.conditions
-            if self.source.has_moment_index and each.column == self.source.moment and (each.finds or each.bounds)
+            if self.source.has_moment_index and each.column == self.source.moment
         ]
         found = scan_sql.ends_of(table, scan_sql.all_of(within)) if within else scan_sql.ends(table)
         lowest, highest, *_ = connection.fetch(found)[0]
         if lowest is None:
             return None
-        first, last = narrowed(self.conditions, max(lowest, self.first_id), min(highest, self.last_id))
+        first, last = max(lowest, self.first_id), min(highest, self.last_id)
         return Span(first, last) if first <= last else None
 
     def _few(self, connection: Connection) -> int | None:
@@ -168,9 +161,7 @@ class TableReader(DataSourceReader):
 
         Then the claim index finds them, whatever else is in the table.
         """
-        if self.source.name != MESSAGES.name or not any(
-            each.column == "queue" and each.finds for each in self.conditions
-        ):
+        if self.source.name != MESSAGES.name or not any(each.column == "queue" for each in self.conditions):
             return None
         indexed = [each.statement for each in self.conditions if each.column in {"queue", "status"}]
         condition = scan_sql.all_of(indexed)
@@ -229,36 +220,20 @@ class TableReader(DataSourceReader):
                 yield Span(first, min(first + width - 1, span.last))
 
 
-class PushingReader(TableReader):
-    """A reader that lets the database answer the filters that it can: for a frame that is used once."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Keep what the database answers exactly; return what Spark must check, again or at all."""
-        server = Credentials.load(self.options).server
-        for asked in filters:
-            condition = condition_of(asked, self.source, server, self.vendor)
-            if condition is not None:
-                self.conditions.append(condition)
-            if condition is None or not condition.exact:
-                yield asked
-
-
 def _conditions(said: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
     """Yield the conditions that the options set on rows."""
     server, vendor = credentials.server, credentials.vendor
     if queues := said.texts("queue"):
-        yield Condition(
-            "queue", scan_sql.one_of(server, "queue", [_queue(name) for name in queues]), exact=True, finds=True
-        )
+        yield Condition("queue", scan_sql.one_of(server, "queue", [_queue(name) for name in queues]))
     if words := said.texts("status"):
         known = STANDINGS if source.name == MESSAGES.name else OUTCOMES
         for word in words:
             Options({"status": word}).choice("status", known, word)
         words = tuple(word.lower() for word in words)
         if source.name == MESSAGES.name:
-            yield Condition("status", scan_sql.standing(server, words), exact=True)
+            yield Condition("status", scan_sql.standing(server, words))
         else:
-            yield Condition("outcome", scan_sql.one_of(server, "outcome", words), exact=True)
+            yield Condition("outcome", scan_sql.one_of(server, "outcome", words))
     since, until = said.moment("since"), said.moment("until")
     if since is not None and until is not None and since >= until:
         raise InvalidPipeline(
@@ -267,8 +242,9 @@ def _conditions(said: Options, source: Source, credentials: Credentials) -> Iter
         )
     for moment, operator in ((since, ">="), (until, "<")):
         if moment is not None:
-            statement = scan_sql.compared(server, source.moment, operator, to_column(moment, vendor))
-            yield Condition(source.moment, statement, exact=True, bounds=True)
+            yield Condition(
+                source.moment, scan_sql.compared(server, source.moment, operator, to_column(moment, vendor))
+            )
 
 
 def _queue(name: str) -> str:

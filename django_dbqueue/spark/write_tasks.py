@@ -23,7 +23,7 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.group_lines import into_lines, kick_groups
 from django_dbqueue.spark.lasting import Lasting
-from django_dbqueue.spark.publication import Attempt
+from django_dbqueue.spark.publication import TaskAttempt
 from django_dbqueue.spark.rows import Sealing, row_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Staged(WriterCommitMessage):
     """A task's successful try: whose it is, and how much it has staged."""
 
     run: int
-    attempt: Attempt
+    attempt: TaskAttempt
 
 
 def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
@@ -79,7 +79,7 @@ def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
         except InvalidMessage:
             run_together(session, [staging_sql.drop_staged(server, task.run, number)])
             raise
-    return Staged(task.run, Attempt(number, rows, has_groups))
+    return Staged(task.run, TaskAttempt(number, rows, has_groups))
 
 
 def write_directly(session: Lasting, group: Sequence[Sequence[Sealed]], *, notify: bool) -> int:

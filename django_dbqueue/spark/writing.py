@@ -30,7 +30,7 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
 from django_dbqueue.spark.outage import outage_of
-from django_dbqueue.spark.publication import Attempt, drop, find_published, publish, purge_forsaken
+from django_dbqueue.spark.publication import TaskAttempt, drop, find_published, publish, purge_forsaken
 from django_dbqueue.spark.rows import Sealing, check_sent_group
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.write_tasks import (
@@ -173,7 +173,7 @@ class StagedWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         if self.again:
-            return Staged(self.task.run, Attempt(0, 0))
+            return Staged(self.task.run, TaskAttempt(0, 0))
         return stage(self.task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import SPENT, Change, Event, Params, Statement
+from django_dbqueue.databases.statement import SPENT, Change, EventRecord, Params, Statement
 from django_dbqueue.statements.events_sql import (
     DIED,
     DROPPED,
@@ -54,7 +54,7 @@ def _back(
         f"live = CASE WHEN {SPENT} THEN NULL ELSE live END, "
         f"crashes = {crashes}, error = COALESCE(%s, error)",
         (*due_params, *due_params, error),
-        event=Event(kind, error, may_die=True, exception=exception),
+        event=EventRecord(kind, error, may_die=True, exception=exception),
         in_lane="returns",
     )
 
@@ -78,15 +78,15 @@ def rescue(server: Server, error: str) -> Change:
 
 def reject(server: Server, error: str, exception: str = REJECT, *, actor: str | None = None) -> Change:
     """run or n → dead. Without the path of a class, the error is a reason that somebody gave."""
-    return _to_the_dead(server, error, "", Event(REJECTED, error, actor, exception=exception))
+    return _to_the_dead(server, error, "", EventRecord(REJECTED, error, actor, exception=exception))
 
 
 def bury(server: Server, error: str, *, charged: bool = False) -> Change:
     """run or n → dead: it had no reads left. ``charged``: its last delivery had begun."""
-    return _to_the_dead(server, error, "" if charged else "read_count = read_count - 1, ", Event(DIED, error))
+    return _to_the_dead(server, error, "" if charged else "read_count = read_count - 1, ", EventRecord(DIED, error))
 
 
-def _to_the_dead(server: Server, error: str, uncharge: str, event: Event) -> Change:
+def _to_the_dead(server: Server, error: str, uncharge: str, event: EventRecord) -> Change:
     return Change(
         f"{uncharge}status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = NULL, "
         f"finished_at = {server.now}, live = NULL, crashes = 0, error = %s",
@@ -110,7 +110,7 @@ def release(
         "read_count = CASE WHEN read_count > 0 THEN read_count - 1 ELSE 0 END"
         f"{', crashes = crashes + 1' if suspected else ''}",
         (pause, pause) if pause else (),
-        event=Event(RELEASED, why, actor) if actor or why else None,
+        event=EventRecord(RELEASED, why, actor) if actor or why else None,
         in_lane="returns",
     )
 
@@ -129,7 +129,7 @@ def requeue(server: Server, *, actor: str | None = None) -> Change:
         f"due_at = {server.now}, finished_at = NULL, read_count = 0, crashes = 0, "
         "live = CASE WHEN key_hash IS NULL THEN NULL ELSE 1 END",
         (),
-        event=Event(REQUEUED, actor=actor),
+        event=EventRecord(REQUEUED, actor=actor),
         in_lane="returns",
     )
 
@@ -140,7 +140,7 @@ def due_now(server: Server, *, actor: str | None = None) -> Change:
         f"available_at = CASE WHEN available_at = due_at THEN {server.now} ELSE available_at END, "
         f"due_at = {server.now}",
         (),
-        event=Event(HASTENED, actor=actor),
+        event=EventRecord(HASTENED, actor=actor),
     )
 
 
@@ -168,7 +168,7 @@ def into(
     return Change(
         f"available_at = {due}, queue = %s, key_hash = %s, lane = %s, group_name = %s, live = %s{as_new}",
         (queue, key_hash, lane, group, None if key_hash is None else 1),
-        event=Event(MOVED, f"→ {queue}", actor),
+        event=EventRecord(MOVED, f"→ {queue}", actor),
     )
 
 
@@ -188,6 +188,6 @@ def drop(server: Server, error: str, *, actor: str | None = None) -> Change:
         f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {server.now}, "
         f"finished_at = {server.now}, live = NULL, error = %s",
         (error,),
-        event=Event(DROPPED, error, actor),
+        event=EventRecord(DROPPED, error, actor),
         in_lane="dropped",
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import SPENT, Event, Statement
+from django_dbqueue.databases.statement import SPENT, EventRecord, Statement
 from django_dbqueue.exceptions import WorkerLost
 
 FAILED: Final = "failed"
@@ -82,7 +82,7 @@ def head_of(error: str | None) -> str | None:
     return storable((error or "").partition("\n\n")[0], DETAIL_LENGTH)
 
 
-def record(server: Server, event: Event, where: Statement) -> Statement:
+def record(server: Server, event: EventRecord, where: Statement) -> Statement:
     """Record what is about to be done to the rows of a fence, and lock them."""
     recorded, params = facts(server, event)
     return Statement(
@@ -92,7 +92,7 @@ def record(server: Server, event: Event, where: Statement) -> Statement:
     )
 
 
-def facts(server: Server, event: Event) -> tuple[str, tuple[object, ...]]:
+def facts(server: Server, event: EventRecord) -> tuple[str, tuple[object, ...]]:
     """Return SQL for a record's columns, reading rows aliased ``m``."""
     kind = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{event.kind}' END" if event.may_die else f"'{event.kind}'"
     failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)

@@ -15,7 +15,6 @@ STANDINGS: Final = (*STATUSES, *STATES)
 """Statuses, and the state names people use."""
 OUTCOMES: Final = ("done", "dead", "dropped")
 """How a message in the history ended."""
-OPERATORS: Final = ("=", "<", "<=", ">", ">=")
 
 
 class Span(NamedTuple):
@@ -26,19 +25,13 @@ class Span(NamedTuple):
 
 
 def compared(server: Server, column: str, operator: str, value: object) -> Statement:
-    """Return the condition that a column is equal to, before or after a value."""
-    assert operator in OPERATORS
+    """Return the condition that a column is before or after a value."""
     return Statement(f"{server.columns([column])} {operator} %s", (value,))
 
 
 def one_of(server: Server, column: str, values: Sequence[object]) -> Statement:
     """Return the condition that a column is one of the values, of which there is at least one."""
     return Statement(f"{server.columns([column])} IN ({holes(len(values))})", tuple(values))
-
-
-def missing(server: Server, column: str) -> Statement:
-    """Return the condition that a column is NULL."""
-    return Statement(f"{server.columns([column])} IS NULL", ())
 
 
 def standing(server: Server, words: Sequence[str]) -> Statement:
@@ -51,11 +44,6 @@ def all_of(conditions: Sequence[Statement]) -> Statement:
     """Return the condition that all of these hold; there is at least one."""
     sql = " AND ".join(condition.sql for condition in conditions)
     return Statement(sql, tuple(value for condition in conditions for value in condition.params))
-
-
-def negated(condition: Statement) -> Statement:
-    """Return the opposite of a condition; what is unknown stays unknown."""
-    return Statement(f"NOT ({condition.sql})", condition.params)
 
 
 def ends(table: str) -> Statement:

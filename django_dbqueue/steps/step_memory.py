@@ -38,7 +38,7 @@ _inside: ContextVar[tuple[int | None, str] | None] = ContextVar("dbqueue_step", 
 """The step that runs here: its message and its name."""
 
 
-class Found(NamedTuple):
+class StoredStep(NamedTuple):
     """What an earlier attempt has left of a step."""
 
     kind: str
@@ -74,14 +74,14 @@ class Steps:
         self.message = message
         self.session = session
         self._used: set[str] = set()
-        self._known: dict[str, Found] | None = None
+        self._known: dict[str, StoredStep] | None = None
 
     def names(self) -> tuple[str, ...]:
         """Read the names of all that is done, in order of time."""
         rows = self.session.fetch(steps_sql.names(self.session.server, self.message.pk))
         return tuple(row[0] for row in rows)
 
-    def begin(self, name: str, *kinds: str) -> Found | None:
+    def begin(self, name: str, *kinds: str) -> StoredStep | None:
         """Use a name, once in this run; return what an earlier attempt has left there, which is one of ``kinds``."""
         check_name(name, "a step")
         if (outer := _inside.get()) is not None and outer[0] == self.message.pk:
@@ -97,7 +97,7 @@ class Steps:
         self._used.add(name)
         if self._known is None:
             rows = self.session.fetch(steps_sql.of_message(self.session.server, self.message.pk))
-            self._known = {row[0]: Found(row[1], row[2], row[3], bool(row[4])) for row in rows}
+            self._known = {row[0]: StoredStep(row[1], row[2], row[3], bool(row[4])) for row in rows}
         found = self._known.get(name)
         if found is not None and found.kind not in kinds:
             raise InvalidStep(
@@ -129,7 +129,7 @@ class Steps:
         """Write the result of a step that ran; return it as the next attempt will get it."""
         step = self.encoded(name, result)
         self.write(step)
-        return Found(STEP, step.body, step.content_type, is_over=True).value
+        return StoredStep(STEP, step.body, step.content_type, is_over=True).value
 
     def encoded(self, name: str, result: Json, kind: str = STEP) -> Remembered:
         """Return a step with its result in the form of the columns; InvalidStep if it can't be kept."""
@@ -192,7 +192,7 @@ class Steps:
             except DatabaseError as error:
                 raise TransactionBroken(self.message.pk, step=name) from error
             self.write(remembered)
-        step.result = Found(STEP, remembered.body, remembered.content_type, is_over=True).value
+        step.result = StoredStep(STEP, remembered.body, remembered.content_type, is_over=True).value
 
 
 _CALLED: Final = {STEP: "step", SLEEP: "sleep", WAIT: "wait", EVENT: "wait", TIMED_OUT: "wait"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from django_dbqueue.databases import Event
+from django_dbqueue.databases import EventRecord
 from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import events_sql, steps_sql
@@ -57,7 +57,7 @@ def forget_step(session: DjangoSession, message_id: int, name: str, *, actor: st
             is_there = session.run(
                 events_sql.record(
                     session.server,
-                    Event(FORGOTTEN, name, actor),
+                    EventRecord(FORGOTTEN, name, actor),
                     steps_sql.unfinished(message_id),
                 )
             )

@@ -23,7 +23,7 @@ from django_dbqueue.statements import steps_sql
 from django_dbqueue.statements.steps_sql import EVENT, GRACE, SLEEP, TIMED_OUT, WAIT, Remembered
 from django_dbqueue.steps import event_values_sql
 from django_dbqueue.steps.emitting import hash_of_event, wake_these
-from django_dbqueue.steps.step_memory import Found, Steps, check_name
+from django_dbqueue.steps.step_memory import Steps, StoredStep, check_name
 
 _SENTENCES: Final = {
     "batch": "a batch consumer can't {verb}: its messages are one call, and the others would have to wait with this "
@@ -78,7 +78,7 @@ def _seconds(steps: Steps, name: str, argument: str, value: object) -> float:
         raise InvalidStep(f"message {steps.message.pk}, {name!r}: {error}") from None
 
 
-def _begin(steps: Steps, verb: str, name: str, *kinds: str) -> Found | None:
+def _begin(steps: Steps, verb: str, name: str, *kinds: str) -> StoredStep | None:
     connection: Any = steps.session.connection
     why = "batch" if steps.message.in_batch else None
     if not connection.in_atomic_block and not connection.get_autocommit():
@@ -110,9 +110,9 @@ def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
     return Suspended(message.pk, why)
 
 
-def _value(steps: Steps, event: str) -> Found | None:
+def _value(steps: Steps, event: str) -> StoredStep | None:
     rows = steps.session.fetch(event_values_sql.value(steps.session.server, hash_of_event(event)))
-    return Found(EVENT, rows[0][0], rows[0][1], is_over=True) if rows else None
+    return StoredStep(EVENT, rows[0][0], rows[0][1], is_over=True) if rows else None
 
 
 def _end(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:

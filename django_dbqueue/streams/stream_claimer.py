@@ -17,7 +17,7 @@ from typing import Final
 
 from django_dbqueue.claims.low_water import LowWater, Marks
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statement import SPENT_BEFORE, Place, Row, new_token
+from django_dbqueue.databases.statement import SPENT_BEFORE, LanePlace, Row, new_token
 from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.statements import changes_sql, events_sql
 from django_dbqueue.states.claim_states import ACKED, OPEN
@@ -135,7 +135,7 @@ class StreamClaimer:
             lambda among: events_sql.record(server, event, stream_messages_sql.waiting(among)),
         )
         run_over(session, ranges, lambda among: stream_messages_sql.move_due(server, change, among))
-        places = sorted(Place(row[4], row[0], self.spec.queue) for row in spent if row[4] is not None)
+        places = sorted(LanePlace(row[4], row[0], self.spec.queue) for row in spent if row[4] is not None)
         return moved(session, change, places, self.spec.rules)
 
     def _park(self, session: Session, filling: _Filling, taken: list[int], last: int) -> int:
@@ -207,7 +207,7 @@ class StreamClaimer:
             )  # fmt: skip
         return freed
 
-    def _places(self, session: Session, ranges: Ranges, token: int) -> list[Place]:
+    def _places(self, session: Session, ranges: Ranges, token: int) -> list[LanePlace]:
         """Lock what a claim still holds of groups, and return its places."""
         held = stream_messages_sql.held_in_claim
         found = [places_of(session, held(among, token)) for among, _ in steps(ranges)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statement import Place
+from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
@@ -152,4 +152,4 @@ def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing, e
     move_parked(session, change, alone, claim.token, queue=claim.queue)
     ended.deaths.append(Death(claim.queue, message, error))
     if lane is not None:
-        ended.freed |= moved(session, change, [Place(lane, message, claim.queue)], spec.rules)
+        ended.freed |= moved(session, change, [LanePlace(lane, message, claim.queue)], spec.rules)

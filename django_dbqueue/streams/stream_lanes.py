@@ -8,7 +8,7 @@ from typing import Final
 
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statement import Place, Statement
+from django_dbqueue.databases.statement import LanePlace, Statement
 from django_dbqueue.lanes import lanes_sql, tickets
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.statements import fences_sql
@@ -26,12 +26,12 @@ class LaneRules:
     """Whether a dead message keeps its ticket."""
 
 
-def places_of(session: Session, where: Statement) -> list[Place]:
+def places_of(session: Session, where: Statement) -> list[LanePlace]:
     """Lock the rows of a fence that are in a lane, and return their places, in the order of the lanes."""
-    return sorted(Place(*row) for row in session.fetch(lanes_sql.places(session.server, where)))
+    return sorted(LanePlace(*row) for row in session.fetch(lanes_sql.places(session.server, where)))
 
 
-def moved(session: Session, change: Change, places: Sequence[Place], rules: LaneRules) -> set[int]:
+def moved(session: Session, change: Change, places: Sequence[LanePlace], rules: LaneRules) -> set[int]:
     """Let messages that a change has moved keep their tickets, or hand them on, in the same transaction.
 
     Return the lanes to be kicked once that is committed.
@@ -49,7 +49,7 @@ def moved(session: Session, change: Change, places: Sequence[Place], rules: Lane
     return freed
 
 
-def _come_back(session: Session, places: Sequence[Place]) -> set[int]:
+def _come_back(session: Session, places: Sequence[LanePlace]) -> set[int]:
     return tickets.come_back(session, places, may_follow=False) if places else set()
 
 

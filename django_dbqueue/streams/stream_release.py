@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statement import Place
+from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.claim_states import FREED, FREEING, OPEN
@@ -162,6 +162,6 @@ def _give_back(
         rows = session.fetch(stream_messages_sql.parked(session.server, among, token))
         if rows:
             move_parked(session, change, among, token, queue=queue)
-            places = sorted(Place(row[3], row[0], queue) for row in rows if row[3] is not None)
+            places = sorted(LanePlace(row[3], row[0], queue) for row in rows if row[3] is not None)
             lanes = moved(session, change, places, rules)
     return [(int(row[0]), int(row[1]), row[2]) for row in rows], lanes

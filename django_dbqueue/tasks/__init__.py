@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from django_dbqueue.lazy_names import names_on_first_use
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.backend import DBQueueBackend as DBQueueBackend
@@ -16,21 +17,12 @@ if TYPE_CHECKING:
     from django_dbqueue.tasks.waiting import await_for as await_for
     from django_dbqueue.tasks.waiting import wait_for as wait_for
 
-_HOMES = {
-    "DBQueueBackend": "backend",
-    "DBQueueTask": "task",
-    "await_for": "waiting",
-    "task_options": "options",
-    "wait_for": "waiting",
-}
-__all__ = [*_HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__, __all__ = names_on_first_use(
+    __name__,
+    {
+        "backend": ("DBQueueBackend",),
+        "task": ("DBQueueTask",),
+        "waiting": ("await_for", "wait_for"),
+        "options": ("task_options",),
+    },
+)

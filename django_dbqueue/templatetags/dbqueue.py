@@ -26,9 +26,11 @@ def dbqueue_progress(
 
     Raises what ``progress_url`` raises.
     """
-    from django_dbqueue.progress.bar import bar
+    from django_dbqueue.progress.how_far import how_far
+    from django_dbqueue.progress.links import DAY, followed_of, progress_url
 
-    return bar(subject, label=label or _("Progress"), expires_in=expires_in)
+    url = progress_url(subject, expires_in=DAY if expires_in is None else expires_in)
+    return {"seen": how_far(followed_of(subject)), "url": url, "label": label or _("Progress")}
 
 
 @register.inclusion_tag("admin/django_dbqueue/dashboard.html", takes_context=True)

@@ -7,8 +7,9 @@ its plugins before Django is set up.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from django_dbqueue.lazy_names import names_on_first_use
 
 if TYPE_CHECKING:
     from django_dbqueue.testing.containment import LostTransaction as LostTransaction
@@ -18,28 +19,17 @@ if TYPE_CHECKING:
     from django_dbqueue.testing.enqueued import assert_enqueued as assert_enqueued
     from django_dbqueue.testing.enqueued import refute_enqueued as refute_enqueued
     from django_dbqueue.testing.factories import MessageFactory as MessageFactory
-    from django_dbqueue.testing.fixture import DBQueue as DBQueue
+    from django_dbqueue.testing.fixture import DBQueueFixture as DBQueueFixture
     from django_dbqueue.testing.run import run_consumers as run_consumers
 
-_HOMES = {
-    "run_consumers": "run",
-    "Drained": "drained",
-    "EndlessRun": "drained",
-    "Handled": "drained",
-    "assert_enqueued": "enqueued",
-    "refute_enqueued": "enqueued",
-    "LostTransaction": "containment",
-    "DBQueue": "fixture",
-    "MessageFactory": "factories",
-}
-__all__ = [*_HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__, __all__ = names_on_first_use(
+    __name__,
+    {
+        "run": ("run_consumers",),
+        "drained": ("Drained", "EndlessRun", "Handled"),
+        "enqueued": ("assert_enqueued", "refute_enqueued"),
+        "containment": ("LostTransaction",),
+        "fixture": ("DBQueueFixture",),
+        "factories": ("MessageFactory",),
+    },
+)

@@ -62,7 +62,7 @@ def _open() -> list[BaseDatabaseWrapper]:
     return list({id(connection): connection for connection in connections.all(initialized_only=True)}.values())
 
 
-class _Standing:
+class _ConnectionState:
     """The state of a connection inside the test's transaction before a handler."""
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
@@ -97,7 +97,7 @@ class _Standing:
 @contextmanager
 def _contained() -> Iterator[None]:
     """Leave each connection in the transaction that it was in before the block."""
-    standing = [_Standing(connection) for connection in _open() if connection.in_atomic_block]
+    standing = [_ConnectionState(connection) for connection in _open() if connection.in_atomic_block]
     try:
         with _never_closed([each.connection for each in standing]):
             yield
@@ -117,7 +117,7 @@ def _never_closed(in_the_test: list[BaseDatabaseWrapper]) -> Iterator[None]:
         yield
 
 
-def _put_right(standing: list[_Standing]) -> bool:
+def _put_right(standing: list[_ConnectionState]) -> bool:
     """Return whether everything that the handler did and completed is intact."""
     in_the_test = {id(each.connection) for each in standing}
     for connection in _open():

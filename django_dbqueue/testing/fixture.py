@@ -9,7 +9,7 @@ from django_dbqueue.testing.enqueued import assert_enqueued, refute_enqueued
 from django_dbqueue.testing.run import run_consumers
 
 
-class DBQueue:
+class DBQueueFixture:
     """Run consumers, check what was enqueued, and make messages; the functions of ``django_dbqueue.testing``."""
 
     run_consumers = staticmethod(run_consumers)

@@ -22,7 +22,7 @@ from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import POSTGRESQL
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
-from django_dbqueue.databases.statement import Change, Claim, Event, Kept, Statement
+from django_dbqueue.databases.statement import Change, Claim, EventRecord, Kept, Statement
 from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statements.steps_sql import STEP, Remembered
 from django_dbqueue.states.table import Place
@@ -48,7 +48,6 @@ SHOWN: Final = {
     "steps.event_values_sql": "Events that handlers wait for",
     "lifecycle.archive_sql": "The history",
     "worker.idle_poll_sql": "Is there anything to do?",
-    "liveness.workers_sql": "Workers",
     "databases.sessions_sql": "Sessions",
     "states.queues_sql": "Queues",
     "states.skip_scans_sql": "Steps of a skip scan",
@@ -109,7 +108,7 @@ BY_NAME: Final[dict[str, Any]] = {
     "session": None,
     "delay": 30.0,
     "fact": "ready",
-    "event": Event("failed", "an error"),
+    "event": EventRecord("failed", "an error"),
 }
 """Arguments that stand for all others of the same name; without one, the annotation decides."""
 BY_TYPE: Final[dict[str, Any]] = {

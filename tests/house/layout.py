@@ -73,7 +73,7 @@ def class_names_twice(house: House) -> Iterator[Finding]:
     found: dict[str, list[Finding]] = defaultdict(list)
     for source in house.package:
         for node in source.all(ast.ClassDef):
-            if node.name not in {"Meta", "Command", "Migration"}:
+            if node.name not in {"Meta", "Media", "Command", "Migration"}:
                 found[node.name].append(source.at(node, f"class {node.name}"))
     yield from _twice(found, lambda each: each)
 

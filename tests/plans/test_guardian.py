@@ -9,10 +9,11 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.databases import server_of
-from django_dbqueue.liveness import workers_sql
+from django_dbqueue.databases import Statement
+from django_dbqueue.liveness.late_workers import late_rows
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
 from tests.plans.plan import cost_of
 
 pytestmark = pytest.mark.django_db
@@ -27,12 +28,16 @@ def workers(number: int, *, late: int) -> None:
         Worker.objects.bulk_create(Worker(id=first + each, late_at=moment, **said) for each in range(count))
 
 
+def late_ones() -> Statement:
+    return Statement(*late_rows(session_of("default"), SERVER).query.sql_with_params())
+
+
 if settings.TEST_DATABASE in ("mysql", "mariadb"):
 
     @pytest.mark.parametrize("late", [0, 3])
     def test_a_look_among_a_thousand_workers_reads_the_late_ones(late: int) -> None:
         workers(1_000, late=late)
-        assert cost_of(connection, workers_sql.late_workers(server_of(connection), SERVER, 100)) <= late + 2
+        assert cost_of(connection, late_ones()) <= late + 2
 
 
 if settings.TEST_DATABASE == "postgres":
@@ -43,7 +48,7 @@ if settings.TEST_DATABASE == "postgres":
         with connection.cursor() as cursor:
             if statistics == "fresh":
                 cursor.execute("ANALYZE django_dbqueue_worker")
-            sql, params = workers_sql.late_workers(server_of(connection), SERVER, 100)
+            sql, params = late_ones()
             cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
             said = json.dumps(cursor.fetchone()[0])
         assert "dbqueue_worker_late" in said

@@ -15,7 +15,7 @@ from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.spark import group_lines, publication, staging_sql, write_tasks
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lasting import Lasting
-from django_dbqueue.spark.publication import Attempt, Published
+from django_dbqueue.spark.publication import Published, TaskAttempt
 from django_dbqueue.worker.keepers import Keepers
 from tests.spark.staging import QUEUE, connect, number, stage
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def publish(*attempts: Attempt, run: int, job: str = "job") -> Published:
+def publish(*attempts: TaskAttempt, run: int, job: str = "job") -> Published:
     return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=0)
 
 

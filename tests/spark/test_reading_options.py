@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
-from django_dbqueue.spark.table_reader import TableReader, reader_of
+from django_dbqueue.spark.table_reader import TableReader
 from tests.factories import dead, done, held, let_pass, stuck, waiting
 from tests.spark.table_readers import NOON, every, ids_of, stored
 
@@ -95,7 +95,7 @@ def test_a_wrong_option_is_named_before_anything_is_read(credentials_file: str, 
     options, text = WRONG[name]
     schema = HISTORY.schema if options.get("source") == "history" else MESSAGES.schema
     with pytest.raises(InvalidPipeline, match=text):
-        reader_of({"credentials_file": credentials_file, **options}, schema)
+        TableReader({"credentials_file": credentials_file, **options}, schema)
 
 
 SCHEMAS = {
@@ -115,9 +115,9 @@ def test_a_schema_that_asks_for_what_there_is_not_is_refused(credentials_file: s
         name, kind, *not_null = said.split(" ")
         fields.append(StructField(name, kinds[kind], not not_null))
     with pytest.raises(InvalidPipeline, match=SCHEMAS[schema]):
-        reader_of({"credentials_file": credentials_file}, StructType(fields))
+        TableReader({"credentials_file": credentials_file}, StructType(fields))
 
 
 def test_a_schema_without_columns_is_refused(credentials_file: str) -> None:
     with pytest.raises(InvalidPipeline, match=r"The schema names no column\. The columns are id bigint, queue string"):
-        reader_of({"credentials_file": credentials_file}, StructType([]))
+        TableReader({"credentials_file": credentials_file}, StructType([]))

@@ -21,7 +21,7 @@ from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, PublishedJob, StagedMessage
 from django_dbqueue.spark import publication, staging_sql
 from django_dbqueue.spark.connection import Connection
-from django_dbqueue.spark.publication import Attempt, Published
+from django_dbqueue.spark.publication import Published, TaskAttempt
 from tests.factories import MessageFactory
 from tests.patience import patience
 from tests.spark.staging import QUEUE, connect, number, stage
@@ -29,7 +29,7 @@ from tests.spark.staging import QUEUE, connect, number, stage
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def publish(*attempts: Attempt, run: int, job: str = "job") -> Published:
+def publish(*attempts: TaskAttempt, run: int, job: str = "job") -> Published:
     return publication.publish(credentials_of("default"), job=job, run=run, attempts=attempts, outage=patience(60))
 
 

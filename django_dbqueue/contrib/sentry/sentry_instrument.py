@@ -65,12 +65,12 @@ class SentryInstrument(Instrument):
             span.set_data("messaging.batch.message_count", report.total)
         return report
 
-    def begin(self, deliveries: Sequence[Any]) -> _Run | None:
+    def begin(self, deliveries: Sequence[Any]) -> _HandlerRun | None:
         """See ``Instrument``."""
         integration = self._chosen()
         if integration is None:
             return None
-        return _Run(deliveries, spans=integration.spans, check_ins=integration.check_ins)
+        return _HandlerRun(deliveries, spans=integration.spans, check_ins=integration.check_ins)
 
     def flush(self, seconds: float) -> None:
         """See ``Instrument``."""
@@ -81,7 +81,7 @@ class SentryInstrument(Instrument):
         return integration is not None and integration.spans
 
 
-class _Run:
+class _HandlerRun:
     """A handler's run: a scope of its own, a transaction that continues its sender's trace, and check-ins."""
 
     def __init__(self, deliveries: Sequence[Any], *, spans: bool, check_ins: bool) -> None:

@@ -19,7 +19,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.importers import SOURCES, source_named
 from django_dbqueue.importers.foreign_table import check_tables, check_transactions
-from django_dbqueue.importers.source import Addressed, Source, Standing
+from django_dbqueue.importers.source import Addressed, ImportSource, SourceCounts
 from django_dbqueue.importers.take_over import ImportStep, preview, take_over
 from django_dbqueue.management.beat_schedules import print_schedules
 from django_dbqueue.management.common_options import Options, one_line, whole
@@ -126,7 +126,7 @@ class Command(ConsoleCommand):
         if found.reasons:
             sys.exit(EXIT_WRONG)
 
-    def _import(self, steps: Iterator[ImportStep], source: Source, standing: Standing, said: Options) -> None:
+    def _import(self, steps: Iterator[ImportStep], source: ImportSource, standing: SourceCounts, said: Options) -> None:
         imported = Imported()
         error: Error | None = None
         with stop_signals() as stop, shown_progress() as progress:
@@ -156,8 +156,8 @@ class Command(ConsoleCommand):
     def _report(
         self,
         imported: Imported,
-        source: Source,
-        standing: Standing,
+        source: ImportSource,
+        standing: SourceCounts,
         said: Options,
         *,
         interrupted: bool,
@@ -202,14 +202,14 @@ class Command(ConsoleCommand):
             )
 
 
-def _source(name: str) -> Source:
+def _source(name: str) -> ImportSource:
     try:
         return source_named(name)
     except ImproperlyConfigured as error:
         raise CommandError(str(error), returncode=EXIT_USAGE) from error
 
 
-def _document(imported: Imported, source: Source, standing: Standing) -> dict[str, object]:
+def _document(imported: Imported, source: ImportSource, standing: SourceCounts) -> dict[str, object]:
     return {
         "source": source.name,
         "waiting": standing.waiting,
@@ -237,7 +237,7 @@ def _shown(key: str, message: Addressed) -> dict[str, Any]:
     }
 
 
-def _question(source: Source, count: int) -> str:
+def _question(source: ImportSource, count: int) -> str:
     return ngettext(
         "Take over %(count)s row of %(source)s, and delete it there?",
         "Take over %(count)s rows of %(source)s, and delete them there?",
@@ -245,7 +245,7 @@ def _question(source: Source, count: int) -> str:
     ) % {"count": grouped(count), "source": source.name}
 
 
-def _nothing(source: Source, standing: Standing) -> str:
+def _nothing(source: ImportSource, standing: SourceCounts) -> str:
     return _("Nothing waits in %(source)s (running: %(running)s, ended: %(ended)s).") % {
         "source": source.name,
         "running": grouped(standing.running),
@@ -253,7 +253,7 @@ def _nothing(source: Source, standing: Standing) -> str:
     }
 
 
-def _standing(source: Source, standing: Standing) -> str:
+def _standing(source: ImportSource, standing: SourceCounts) -> str:
     return _(
         "%(source)s: %(waiting)s waiting, %(running)s running, %(ended)s ended; only what waits is taken over."
     ) % {

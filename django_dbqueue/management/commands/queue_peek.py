@@ -6,6 +6,7 @@ import base64
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterable
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -18,11 +19,11 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
-from django_dbqueue.management.steps_shown import as_json, as_text, steps_by_message
 from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.states.table import STATES, state_of
 from django_dbqueue.tasks.task_headers import task_named
@@ -85,7 +86,7 @@ class Command(ConsoleCommand):
         now = clock(session.using)
         StreamClaim.objects.using(session.using).join(messages)
         reasons = _reasons(messages, now) if said["why"] else {}
-        steps = steps_by_message(session.using, [message.pk for message in messages]) if said["steps"] else None
+        steps = _steps_by_message(session.using, [message.pk for message in messages]) if said["steps"] else None
         for message in messages:
             show = _as_json if said["json"] else _as_text
             shown = Shown(said["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
@@ -130,7 +131,7 @@ def _as_json(message: Message, state: str, said: Shown) -> str:
     with translation.override(None):  # programs read it as it is stored
         shown["error"] = _first_line(message)
     if said.steps is not None:
-        shown["steps"] = [as_json(step) for step in said.steps]
+        shown["steps"] = [_step_as_json(step) for step in said.steps]
     if said.with_payload:
         content = content_of(message)
         shown["content_type"] = message.content_type
@@ -168,7 +169,7 @@ def _as_text(message: Message, state: str, asked: Shown) -> str:
     if (reason := asked.reason) is not None:
         lines += [f"    {plain(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
         lines += ["    " + _("What can be done: %(verbs)s") % {"verbs": ", ".join(reason.verbs)}]
-    lines += [f"    {plain(as_text(step))}" for step in asked.steps or ()]
+    lines += [f"    {plain(_step_as_text(step))}" for step in asked.steps or ()]
     if asked.with_payload:
         lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
@@ -194,3 +195,32 @@ def _first_line(message: Message) -> str | None:
 
 def _cut(text: str) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + " …"
+
+
+def _steps_by_message(alias: str, ids: Iterable[int]) -> dict[int, list[Step]]:
+    """Return the steps of each of these messages, in order of time."""
+    found: dict[int, list[Step]] = {message_id: [] for message_id in ids}
+    for step in Step.objects.using(alias).filter(message_id__in=found).order_by("message_id", "at", "name"):
+        found[step.message_id].append(step)
+    return found
+
+
+def _step_as_json(step: Step) -> dict[str, object]:
+    """Return a step for programs; its result is left out."""
+    moments = {"at": iso(step.at), "until": None if step.until is None else iso(step.until)}
+    return {"name": step.name, "kind": step.kind, "read_count": step.read_count, **moments}
+
+
+def _step_as_text(step: Step) -> str:
+    """Return a step as a line."""
+    kinds = {
+        STEP: _("step done"),
+        SLEEP: _("sleep until %(until)s"),
+        WAIT: _("waits for event %(event)r"),
+        EVENT: _("event received"),
+        TIMED_OUT: _("wait timed out"),
+    }
+    said = {"until": "" if step.until is None else iso(step.until), "event": step.body}
+    delivery = _("delivery %(number)d") % {"number": step.read_count}
+    what = kinds[step.kind] % said if step.kind in kinds else step.kind
+    return f"{step.name!r}  {what}  {iso(step.at)}  {delivery}"

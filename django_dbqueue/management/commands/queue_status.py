@@ -16,13 +16,12 @@ from django.db import Error, reset_queries
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.insight.overview import Overview, QueueOverview, known_queues, overview, until
-from django_dbqueue.insight.troubles import TROUBLES, troubles
+from django_dbqueue.insight.overview import TROUBLES, Overview, QueueOverview, known_queues, overview, troubles, until
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
 from django_dbqueue.management.flow_status import FlowsLook
 from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsLook
-from django_dbqueue.management.pause_report import document_of_pause
+from django_dbqueue.management.pause_command import document_of_pause
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.depths import CAP, UNFINISHED
 from django_dbqueue.states.spans import span
@@ -39,7 +38,7 @@ WHOLE_SCREEN: Final = "\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class QueueReport:
     """The result of one look, with what is wrong in each queue."""
 
     seen: Overview
@@ -47,7 +46,7 @@ class Look:
     wrong: dict[str, list[str]]
 
     @classmethod
-    def of(cls, seen: Overview, *, cap: int, max_age: float | None, ignored: frozenset[str]) -> Look:
+    def of(cls, seen: Overview, *, cap: int, max_age: float | None, ignored: frozenset[str]) -> QueueReport:
         return cls(seen, cap, {each.name: troubles(each, seen.at, max_age, ignored) for each in seen.queues})
 
     @property
@@ -121,14 +120,14 @@ class Command(ConsoleCommand):
         self.stdout.flush()
         sys.exit(EXIT_WRONG)
 
-    def _look(self, session: DjangoSession, said: Options) -> Look | GroupsLook | FlowsLook:
+    def _look(self, session: DjangoSession, said: Options) -> QueueReport | GroupsLook | FlowsLook:
         if said["flows"]:
             return FlowsLook.of(session)
         if said["groups"]:
             return GroupsLook.of(session, self._names, cap=said["cap"] or CAP_OF_GROUP)
         cap = said["cap"] or CAP
         seen = overview(session, self._names, cap=cap)
-        return Look.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
+        return QueueReport.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
 
     # -- again and again ----------------------------------------------------------------------------------
 

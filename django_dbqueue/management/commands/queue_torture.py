@@ -77,7 +77,7 @@ class Command(ConsoleCommand):
                 returncode=EXIT_USAGE,
             )
         left_out = self._left_out(alias, said["faults"])
-        order = rack.Order(
+        order = rack.TortureOrder(
             alias=alias,
             seconds=60 * said["minutes"],
             kinds=tuple(kind for kind in said["faults"] if kind not in left_out),
@@ -126,7 +126,7 @@ class Command(ConsoleCommand):
             )
         return {SESSION: reason}
 
-    def _run(self, order: rack.Order) -> rack.Result:
+    def _run(self, order: rack.TortureOrder) -> rack.TortureResult:
         with stop_signals() as stop:
             try:
                 return rack.run(order, must_stop=lambda: stop.received > 0, tell=self._tell)

@@ -254,7 +254,7 @@ JOBS: Final = {
             "Enqueue data from any source that Spark can read: CSV, JSON, Parquet and more.",
         ),
         Job("release", "release", ReleaseConfig, "Release the claims of a consuming stream.", needs_spark=False),
-        Job("streams", "streams", StreamsConfig, "List the consuming streams.", needs_spark=False),
+        Job("streams", "list_streams", StreamsConfig, "List the consuming streams.", needs_spark=False),
         Job("readers", "readers", ReadersConfig, "List the readers of the history.", needs_spark=False),
         Job("forget", "forget", ForgetConfig, "Forget a reader of the history, or a stream.", needs_spark=False),
     )

@@ -42,7 +42,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TortureOrder:
     """What is to be run."""
 
     alias: str
@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TortureResult:
     """What was done, and what came of it."""
 
     injected: Counter[str]
@@ -84,7 +84,7 @@ def why_no_session_can_be_ended(alias: str) -> str | None:
     return None
 
 
-def run(order: Order, *, must_stop: Callable[[], bool], tell: Callable[[str], None]) -> Result:
+def run(order: TortureOrder, *, must_stop: Callable[[], bool], tell: Callable[[str], None]) -> TortureResult:
     """Run it, and leave nothing. Raises NothingRan, and Interrupted once ``must_stop`` is true."""
     scratch = Scratch.drawn()
     with ExitStack() as stack:
@@ -110,7 +110,7 @@ def run(order: Order, *, must_stop: Callable[[], bool], tell: Callable[[str], No
 class _Rack:
     def __init__(
         self,
-        order: Order,
+        order: TortureOrder,
         scratch: Scratch,
         history: History,
         crew: Crew,
@@ -125,7 +125,7 @@ class _Rack:
         self._must_stop = must_stop
         self._messages = Message.objects.using(order.alias).filter(queue__in=scratch.worked)
 
-    def run(self) -> Result:
+    def run(self) -> TortureResult:
         self._crew.start()
         self._wait_for_the_first()
         injected, missed = self._inject(
@@ -135,7 +135,7 @@ class _Rack:
         self._crew.stop_senders()
         self._wait_until_done()
         self._crew.stop_workers()
-        return Result(injected, missed, self._reckoned())
+        return TortureResult(injected, missed, self._reckoned())
 
     def _wait_for_the_first(self) -> None:
         until = time.monotonic() + STARTS_WITHIN

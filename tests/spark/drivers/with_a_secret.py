@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from django_dbqueue.spark import build_session, enqueue_dataframe
-from django_dbqueue.spark.table_reader import reader_of, schema_of
+from django_dbqueue.spark.table_reader import TableReader, schema_of
 
 PAGES = ("environment", "executors", "stages", "jobs", "storage/rdd", "sql?details=true&planDescription=true")
 
@@ -39,7 +39,7 @@ def main(shared: str, credentials_file: str) -> None:
     frame.createOrReplaceTempView("messages")
     spark.sql("SELECT queue, count(*) FROM messages GROUP BY queue").collect()
     stream(spark, directory, said)
-    (directory / "reader.pickle").write_bytes(cloudpickle.dumps(reader_of(said, schema_of(said))))
+    (directory / "reader.pickle").write_bytes(cloudpickle.dumps(TableReader(said, schema_of(said))))
     with contextlib.suppress(Exception):  # its text is on stderr, which is searched too
         spark.read.format("dbqueue").options(**said, queue="no such queue!").load().count()
     keep_pages(spark, directory)

@@ -1,0 +1,74 @@
+"""Workers whose beats are late, as their rows show, and rows of workers that are long gone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from django.db.models import QuerySet
+
+from django_dbqueue.models import Worker
+from django_dbqueue.models.fields import DbLater, DbNow, UTCDateTimeField
+from django_dbqueue.sessions.django_session import DjangoSession
+
+AT_ONCE: Final = 100
+"""Late workers per check, and rows that one call of ``forget_workers`` deletes."""
+
+
+class Late(NamedTuple):
+    """A worker whose next beat is late, as its row shows."""
+
+    id: int
+    beat_at: datetime
+    conn_id: int | None
+    session_lock: int | None
+    server: str
+    host: str
+    pid: int
+    queues: str
+    is_overdue: bool
+
+    @property
+    def evidence(self) -> str:
+        """Say in words what it was judged by."""
+        if self.session_lock is not None:
+            sign = f"the named lock {self.session_lock} of its session {self.conn_id} is free"
+        else:
+            sign = f"its session {self.conn_id} is not in the server's list"
+        return f"session gone: worker {self.host}:{self.pid} has missed three beats, and {sign}"
+
+
+def workers(session: DjangoSession) -> QuerySet[Worker]:
+    """Return all rows of workers."""
+    return Worker.objects.using(session.using)
+
+
+def late_rows(session: DjangoSession, here: str) -> QuerySet[Worker, tuple[Any, ...]]:
+    """Return those of this server whose next beat is late, the latest first, each with the database's clock."""
+    late = workers(session).filter(server=here, late_at__lt=DbNow()).order_by("late_at")[:AT_ONCE]
+    return late.values_list(*Late._fields[:-1], "beat_every", DbNow(output_field=UTCDateTimeField()))
+
+
+def late_workers(session: DjangoSession, here: str) -> list[Late]:
+    """Return the same as workers, each with whether it has missed three beats."""
+    return [
+        Late._make((*row, row[1] + 3 * timedelta(seconds=every) < now)) for *row, every, now in late_rows(session, here)
+    ]
+
+
+def lock(session: DjangoSession, worker_id: int, beat_at: datetime, here: str) -> bool:
+    """Lock the row of a worker that has sent no heartbeat since then; False if it is about to beat, or has."""
+    same = workers(session).filter(pk=worker_id, beat_at=beat_at, server=here)
+    return bool(same.select_for_update(skip_locked=True).values_list("pk"))
+
+
+def forget_workers(session: DjangoSession, *, age: float) -> None:
+    """Delete rows of workers that have sent no heartbeat for ``age`` seconds; a locked one stays.
+
+    They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
+    """
+    silent = workers(session).filter(beat_at__lt=DbLater(-age)).values_list("pk", "beat_at", "server")
+    for worker_id, beat_at, here in silent[:AT_ONCE]:
+        with session.transaction():
+            if lock(session, worker_id, beat_at, here):
+                workers(session).filter(pk=worker_id).delete()
