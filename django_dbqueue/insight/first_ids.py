@@ -13,8 +13,8 @@ from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import listing_sql
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states import depths_sql
+from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.depths import AT_ONCE, ROWS_AT_ONCE
-from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import Range
 from django_dbqueue.states.table import STATES, Place, Stage
 

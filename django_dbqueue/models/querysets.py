@@ -20,7 +20,7 @@ from django_dbqueue.operations.change_queue import change_queue
 from django_dbqueue.operations.conflicts import conflict_of
 from django_dbqueue.operations.operator_moves import Changed
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.states.overdue import overdue_tokens
+from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.selections import ordering_of, q_of
 from django_dbqueue.states.table import STATES, Stage
@@ -39,7 +39,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         return self if queue is None else self.filter(queue=check_queue(queue))
 
     def in_state(self, state: str, queue: str | None = None) -> Self:
-        """Select those in this state. If it is running or stuck, this call determines which stream leases count."""
+        """Select those in this state. This call determines which stream leases have expired."""
         overdue = overdue_tokens(session_of(self.db)) if STATES[state].stage is Stage.CLAIMED else ()
         return self.in_queue(queue).filter(q_of(state, DbNow(), overdue))
 
@@ -56,15 +56,11 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         return self.in_state("waiting", queue)
 
     def running(self, queue: str | None = None) -> Self:
-        """Select taken ones whose lease has not expired. This call determines which stream leases have."""
+        """Select taken ones whose lease has not expired."""
         return self.in_state("running", queue)
 
     def stuck(self, queue: str | None = None) -> Self:
-        """Select taken ones with an expired lease.
-
-        They wait for a rescue or, if a stream holds them, for its query or a release. This call determines which stream
-        leases have expired.
-        """
+        """Select taken ones with an expired lease: they wait for a rescue or, if a stream holds them, for its query."""
         return self.in_state("stuck", queue)
 
     def done(self, queue: str | None = None) -> Self:
@@ -93,7 +89,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         check_whole("limit", limit, low=1, high=MAX_CLAIM)
         session, found = session_of(self.db), list[AnyMessage]()
         order = ordering_of(state, session.server)
-        for priority in priorities_in_use(session, check_queue(queue), STATES[state].status):
+        for priority in priorities_in_use(session, check_queue(queue), STATES[state].stage.status):
             rows = self.in_state(state, queue).filter(priority=priority).order_by(*order)
             found += rows[: limit - len(found)]
             if len(found) >= limit:

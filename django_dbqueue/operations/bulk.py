@@ -258,7 +258,7 @@ def _find_in_state(session: DjangoSession, selection: Selection, cursor: str, si
 
 def _next_place(session: DjangoSession, selection: Selection, mark: _Mark) -> Place | None:
     """Return the range after a mark: the next lower priority of its queue, or the highest of the next queue."""
-    server, status = session.server, STATES[selection.state].status
+    server, status = session.server, STATES[selection.state].stage.status
     if rows := session.fetch(skip_scans_sql.next_priority(server, mark.queue, status, mark.priority)):
         return Place(mark.queue, selection.state, int(rows[0][0]))
     if selection.queue is not None:

@@ -6,15 +6,15 @@ ranges are counted at a time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.states import depths_sql
+from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.counts import Capped
-from django_dbqueue.states.overdue import overdue_tokens
 from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
 from django_dbqueue.states.table import STATES, Place, Stage
 
@@ -50,7 +50,8 @@ def depths(
     """
     names, asked = list(queues), list(states)
     found = {name: dict.fromkeys(asked, 0) for name in names}
-    places = _places(ranges_in_use(session, names) if ranges is None else ranges, found, asked)
+    used = [each for each in (ranges_in_use(session, names) if ranges is None else ranges) if each.queue in found]
+    places = [Place(each.queue, state, each.priority) for each in used for state in asked if each.may_hold(state)]
     for place, count in _counted(session, places, cap + 1):
         found[place.queue][place.state] += count
     oldest = _oldest(session, [place for place in places if place.state == "ready"])
@@ -58,16 +59,6 @@ def depths(
         name: Depth(name, {state: Capped(count, cap) for state, count in counts.items()}, oldest.get(name))
         for name, counts in found.items()
     }
-
-
-def _places(ranges: Iterable[Range], queues: Collection[str], states: Collection[str]) -> list[Place]:
-    return [
-        Place(each.queue, state, each.priority)
-        for each in ranges
-        if each.queue in queues
-        for state in states
-        if each.may_hold(state)
-    ]
 
 
 def _counted(session: Session, places: Sequence[Place], limit: int) -> Iterator[tuple[Place, int]]:
@@ -92,10 +83,9 @@ def _counted_at_once(
 
 
 def _oldest(session: Session, places: Iterable[Place]) -> dict[str, object]:
-    server = session.server
     found: dict[str, object] = {}
     for chunk in chunks(places, AT_ONCE):
-        [moments] = session.fetch(depths_sql.oldest(server, chunk))
+        [moments] = session.fetch(depths_sql.oldest(session.server, chunk))
         for place, moment in zip(chunk, moments, strict=True):
             if moment is not None:
                 found[place.queue] = min(moment, found.get(place.queue, moment))

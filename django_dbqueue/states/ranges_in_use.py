@@ -28,7 +28,7 @@ class Range(NamedTuple):
 
     def may_hold(self, state: str) -> bool:
         """Whether messages in this state would be here."""
-        return STATES[state].status == self.status
+        return STATES[state].stage.status == self.status
 
 
 def queues_in_use(session: Session) -> list[str]:

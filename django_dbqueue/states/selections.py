@@ -30,7 +30,7 @@ def q_of(name: str, now: Combinable, overdue: Sequence[int] = ()) -> Q:
     if overdue and state.stage is Stage.CLAIMED:
         held = Q(available_at=PARKED_AT, claim_token__in=overdue)
         due = due | held if state.moment is Moment.PAST else due & ~held
-    return due & Q(status=state.status)
+    return due & Q(status=state.stage.status)
 
 
 def ordering_of(name: str, server: Server) -> list[str]:

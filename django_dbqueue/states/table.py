@@ -80,11 +80,6 @@ class State:
     latest_first: bool = False
     """Whether lists begin at the end of its range."""
 
-    @property
-    def status(self) -> str:
-        """The status of its rows."""
-        return self.stage.status
-
 
 STATES: Final[Mapping[str, State]] = {
     state.name: state
@@ -114,7 +109,7 @@ def condition_of(server: Server, name: str) -> str:
     state = STATES[name]
     if state.moment is Moment.ANY:
         return state.stage.sql
-    return f"status = '{state.status}' AND {state.moment.sql(server)}"
+    return f"status = '{state.stage.status}' AND {state.moment.sql(server)}"
 
 
 def not_due(server: Server) -> str:
@@ -133,9 +128,8 @@ def range_of(server: Server, place: Place, overdue: Sequence[int] = ()) -> State
         tokens = tuple(overdue)
         held = f"(available_at = {server.parked} AND claim_token IN ({holes(len(tokens))}))"
         due = f"({due} OR {held})" if state.moment is Moment.PAST else f"{due} AND NOT {held}"
-    return Statement(
-        f"queue = %s AND status = '{state.status}' AND priority = %s AND {due}", (place.queue, place.priority, *tokens)
-    )
+    where = f"queue = %s AND status = '{state.stage.status}' AND priority = %s AND {due}"
+    return Statement(where, (place.queue, place.priority, *tokens))
 
 
 def first_rows(

@@ -75,7 +75,7 @@ def test_a_dead_one_says_why() -> None:
 
 def test_a_state_that_is_none_is_refused_and_nothing_is_written() -> None:
     with pytest.raises(
-        ValueError, match="state must be one of ready, delayed, waiting, running, stuck, done, dead, not"
+        ValueError, match="state must be one of ready, delayed, waiting, running, stuck, dead, done, not"
     ):
         MessageFactory(state="odd")
     assert not Message.objects.exists()

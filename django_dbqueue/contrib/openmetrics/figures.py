@@ -38,7 +38,7 @@ MOST_STREAMS: Final = 500
 BUDGET: Final = 8_000
 """Index entries that a scrape counts; some servers handle each of them twice."""
 STATES: Final = ("ready", "waiting", "stuck", "dead")
-_STATES_OF: Final = Counter(TABLE[state].status for state in STATES)
+_STATES_OF: Final = Counter(TABLE[state].stage.status for state in STATES)
 """Of each row status, how many of them there are."""
 LE_BITS: Final = (10, 12, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 28, 30, 32)
 """Upper bounds of histograms: powers of two, in microseconds, at which buckets of the counts end; 1 ms to 72 min."""
