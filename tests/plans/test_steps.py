@@ -132,6 +132,7 @@ STATEMENTS: dict[str, Callable[[Any, list[int]], Statement]] = {
     "wake them": lambda d, ids: event_values_sql.wake(d, event_values_sql.still_waiting(d, WAITING, ids[:5])),
     "who was left behind": lambda d, _: event_values_sql.left_behind(d, 0.0, 10),
     "events that have expired": lambda d, _: event_values_sql.expired(d, 10),
+    "forget some events": lambda d, _: event_values_sql.delete(d, [hash_of_event(f"e{n}") for n in range(5)]),
 }
 
 
