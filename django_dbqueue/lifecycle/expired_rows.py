@@ -28,15 +28,16 @@ def forget_results(session: DjangoSession, *, limit: int) -> int:
 
     Each leaves a record in the life of its message, so that nobody takes it for one that returned None.
     """
-    return _forget(session, partial(results_sql.expired, session.server), _delete_results, limit)
+    return forget_expired(session, partial(results_sql.expired, session.server), _delete_results, limit)
 
 
 def forget_tokens(session: DjangoSession, *, limit: int) -> int:
     """Delete up to ``limit`` tokens that have expired; return how many."""
-    return _forget(session, partial(once_sql.expired, session.server), _delete_tokens, limit)
+    return forget_expired(session, partial(once_sql.expired, session.server), _delete_tokens, limit)
 
 
-def _forget(session: DjangoSession, expired: _Expired, delete: _Delete, limit: int) -> int:
+def forget_expired(session: DjangoSession, expired: _Expired, delete: _Delete, limit: int) -> int:
+    """Delete up to ``limit`` rows that a statement finds, ``BATCH`` in each transaction; return how many."""
     if not session.fetch(expired(1, lock=False)):
         return 0  # the usual case, and no transaction was opened
     forgotten = 0

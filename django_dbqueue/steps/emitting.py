@@ -16,6 +16,7 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.databases.statement import Statement, new_token
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.enqueue import notifies, notify
+from django_dbqueue.lifecycle.expired_rows import forget_expired
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.steps import event_values_sql
 
@@ -83,18 +84,8 @@ def wake_left_behind(session: DjangoSession, *, limit: int, sooner: float = 0.0)
 
 def forget_events_emitted(session: DjangoSession, *, limit: int) -> int:
     """Delete up to ``limit`` events that have been kept long enough; return how many."""
-    forgotten = 0
-    if not session.fetch(event_values_sql.expired(session.server, 1, lock=False)):
-        return 0  # the usual case, and no transaction was opened
-    while forgotten < limit:
-        some = session.outermost(partial(_forget_some, session, min(BATCH, limit - forgotten)))
-        forgotten += some
-        if some < BATCH:
-            break
-    return forgotten
+    return forget_expired(session, partial(event_values_sql.expired, session.server), _delete, limit)
 
 
-def _forget_some(session: DjangoSession, limit: int) -> int:
-    with session.transaction():
-        hashes = [row[0] for row in session.fetch(event_values_sql.expired(session.server, limit))]
-        return session.run(event_values_sql.delete(session.server, hashes)) if hashes else 0
+def _delete(session: DjangoSession, hashes: list[str]) -> int:
+    return session.run(event_values_sql.delete(session.server, hashes))

@@ -7,7 +7,7 @@ from typing import Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import Claim, Statement, holes
+from django_dbqueue.databases.statement import Claim, Statement
 from django_dbqueue.states.table import not_due
 
 LEFT_BEHIND: Final = 2.0
@@ -118,4 +118,4 @@ def expired(server: Server, limit: int, *, lock: bool = True) -> Statement:
 
 def delete(server: Server, hashes: Sequence[str]) -> Statement:
     """Delete events that the same transaction has locked."""
-    return Statement(f"DELETE FROM {server.event_value} WHERE name_hash IN ({holes(len(hashes))})", tuple(hashes))
+    return server.delete_each(server.event_value, ("name_hash",), [(each,) for each in hashes])
