@@ -29,7 +29,7 @@ from django_dbqueue.models.fields import (
 )
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.states.table import Stage, stage_of
 from django_dbqueue.statuses import NEW, STATUSES
 
@@ -155,7 +155,8 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
 
     @property
     def _session(self) -> DjangoSession:
-        return own_session(type(self), self._state.db)
+        alias = self._state.db
+        return session_of(alias) if alias else own_session(type(self))
 
     def ack(self) -> None:
         """Mark it done; LeaseLost if this claim no longer holds it.
@@ -211,7 +212,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
             forget_steps(self._session, [self.pk])
         if settled:
             self._is_ack = acked
-            transaction.on_commit(self._remember_settled, using=self._session.using)
+            transaction.on_commit(self._remember_settled, using=self._state.db or self._session.using)
 
     def get_deferred_fields(self) -> set[str]:
         """Return what the next access would read from the database."""

@@ -92,7 +92,7 @@ class ChildLoop:
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._feeder = Feeder(
             options, consumers, holding, worker_id, share,
-            lookout=self._maintenance.lookout, settler=self._settler,
+            idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
         self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts)
@@ -191,7 +191,7 @@ class ChildLoop:
             self._settler.give_back(self._feeder.give_up())
         else:
             # before maintenance checks what is ready, because it may enqueue
-            self._timetable.added = self._maintenance.lookout.added
+            self._timetable.added = self._maintenance.idle_poll.added
             self._timetable.run(now)
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and don't wait for anything that may take long

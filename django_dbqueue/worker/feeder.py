@@ -22,7 +22,7 @@ from django_dbqueue.sessions.retry import is_out_of_memory
 from django_dbqueue.worker.delivery import Delivery, Followers
 from django_dbqueue.worker.gate import PATIENCE
 from django_dbqueue.worker.holding import Holding, Load
-from django_dbqueue.worker.idle_poll import Lookout
+from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.lane import Lane
 from django_dbqueue.worker.pace import Pace
 from django_dbqueue.worker.settler import Settler
@@ -54,7 +54,7 @@ class Feeder:
         worker_id: int,
         share: int | None,
         *,
-        lookout: Lookout,
+        idle_poll: IdlePoll,
         settler: Settler,
         before_begin: Callable[[int], None],
         unready: Callable[[], Set[str]],
@@ -79,7 +79,7 @@ class Feeder:
         self._beside_suspect: list[Delivery] = []
         """What the same claim brought as a suspect: no thread may begin it."""
         self._tries_suspect = False
-        self._lookout = lookout
+        self._idle_poll = idle_poll
         self._pace = Pace()
         self._is_hurried = False
         self._lanes = {kind: Lane(kind, options) for kind in {each.kind for each in consumers.values()}}
@@ -115,7 +115,7 @@ class Feeder:
 
     def _feed(self, now: float) -> list[Delivery]:
         """Do that, and return what must be released."""
-        news = self._lookout.take_news()  # only for this turn: by the next one, handlers may have enqueued something
+        news = self._idle_poll.take_news()  # only for this turn: by the next one, handlers may have enqueued something
         if self._suspects:
             if self._suspects_are_alone():
                 self._tries_suspect = True
@@ -130,9 +130,9 @@ class Feeder:
         if not wants:
             return []
         began = time.monotonic()
-        queues = self._in_question(news) - self._lookout.closed - unready
+        queues = self._in_question(news) - self._idle_poll.closed - unready
         left = self._claim_some(queues, wants.copy(), self._settler)
-        self._lookout.awaits_work = all(left.values())
+        self._idle_poll.awaits_work = all(left.values())
         if left != wants:
             self._pace.worked()
         else:
@@ -150,11 +150,11 @@ class Feeder:
 
     def _in_question(self, news: set[str] | None) -> set[str]:
         """Return the queues to claim from: all, or, after a claim that left nothing, those with something new."""
-        asks = self._lookout.awaits_work and not self._is_hurried
+        asks = self._idle_poll.awaits_work and not self._is_hurried
         self._is_hurried = False  # before the check: what arrives meanwhile is checked once more
         if not asks:
             return set(self._consumers)
-        return self._lookout.ready() if news is None else news
+        return self._idle_poll.ready() if news is None else news
 
     def _claim_some(self, queues: set[str], left: dict[Lane, int], beside: Beside) -> dict[Lane, int]:
         """Claim from these in turn, each starting where the last time ended; return what is still wanted."""
@@ -222,7 +222,7 @@ class Feeder:
     def _claim(self, claimer: Claimer, limit: int, beside: Beside) -> int:
         consumer, options = self._consumers[claimer.queue]
         lease = options.lease if self._options.lease is None else self._options.lease
-        claimer.low_water.learn(self._lookout.priorities(claimer.queue))
+        claimer.low_water.learn(self._idle_poll.priorities(claimer.queue))
         if claimer.in_a_row > 1:
             claimer.room = self._room(claimer.queue)
         try:
@@ -235,7 +235,7 @@ class Feeder:
             self._before_begin(len(claimed))
         if self._left is not None:
             self._left -= len(claimed)
-        session, rated = self._options.session, self._lookout.rated
+        session, rated = self._options.session, self._idle_poll.rated
         deliveries = [Delivery(each, session, consumer, options, rated) for each in claimed]
         followers = self._let_follow(deliveries, claimer.followers) if claimer.followers else []
         for old in self._holding.keep(*deliveries, *followers):
@@ -258,7 +258,7 @@ class Feeder:
         along: list[Delivery] = []
         for head in heads:
             behind = [
-                Delivery(each, head.session, head.consumer, head.options, self._lookout.rated)
+                Delivery(each, head.session, head.consumer, head.options, self._idle_poll.rated)
                 for each in followers.get(head.claim.id, ())
             ]
             if behind:

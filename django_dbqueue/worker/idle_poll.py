@@ -32,7 +32,7 @@ _KNOWN: Final = 30
 """Priorities remembered per queue; beyond that the memory is cleared, and each is learnt again as it is met."""
 
 
-class Lookout:
+class IdlePoll:
     """A worker's queries, on the caller's connection; it remembers which priorities its queues have shown."""
 
     def __init__(self, session: DjangoSession, queues: tuple[str, ...], operations: str) -> None:

@@ -22,7 +22,7 @@ from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.steps.step_rows import StepWalk
-from django_dbqueue.worker.idle_poll import Lookout
+from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
 
 LOOK_EVERY: Final = 0.9
@@ -65,7 +65,7 @@ class Maintenance:
         self._session = session
         self._queues = queues
         self._guardian = Guardian(session)
-        self.lookout = Lookout(session, queues, conf.get("OPERATIONS_QUEUE"))
+        self.idle_poll = IdlePoll(session, queues, conf.get("OPERATIONS_QUEUE"))
         self._look_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
@@ -96,7 +96,7 @@ class Maintenance:
             )  # if it fails, nothing is claimed until it is known which queues are paused
         while self._to_do:
             _go_on(self._to_do.pop(0))
-            self.lookout.take_news()  # what it released is ready now, and was not when we checked
+            self.idle_poll.take_news()  # what it released is ready now, and was not when we checked
         if self._guardian.suspects:
             self._look_at = min(self._look_at, now + LOOK_AGAIN)
         _go_on(partial(self._count, now))
@@ -122,19 +122,19 @@ class Maintenance:
 
     def _look(self, now: float) -> float:
         """Ask what there is to do, and note it; return for how many seconds that is enough."""
-        lookout = self.lookout
-        lookout.look(self._guardian.server(), soon=LOOK_EVERY)
+        idle_poll = self.idle_poll
+        idle_poll.look(self._guardian.server(), soon=LOOK_EVERY)
         may_rescue = now >= self._rescue_from
         found = {
-            self._rescue: may_rescue and lookout.expired,
-            self._requeue: lookout.saw_claims_given_up,
-            self._guardian.look: may_rescue and (lookout.saw_late_workers or self._guardian.suspects),
+            self._rescue: may_rescue and idle_poll.expired,
+            self._requeue: idle_poll.saw_claims_given_up,
+            self._guardian.look: may_rescue and (idle_poll.saw_late_workers or self._guardian.suspects),
         }
         self._to_do += [act for act, wanted in found.items() if wanted and act not in self._to_do]
-        return LOOK_SOONER if lookout.expects_late_workers else LOOK_EVERY
+        return LOOK_SOONER if idle_poll.expects_late_workers else LOOK_EVERY
 
     def _rescue(self) -> None:
-        rescue.rescue(Message, self._session, self.lookout.expired)
+        rescue.rescue(Message, self._session, self.idle_poll.expired)
 
     def _requeue(self) -> None:
         expired_streams.requeue_expired(Message, self._session)

@@ -43,7 +43,7 @@ class Timetable:
         self._look_at = 0.0
         self._seen_added = ""
         self.added = ""
-        """'' if operators have added no schedules, else a text that changes with them, as the lookout has it."""
+        """'' if operators have added no schedules, else a text that changes with them, as the idle poll has it."""
         self._read: dict[str, tuple[object, Plan | None]] = {}
 
     def run(self, now: float) -> None:

@@ -110,7 +110,7 @@ def test_operations_that_rest_cost_a_worker_no_statement(monkeypatch: pytest.Mon
                 maintenance.run(second * 1.01)
         spent.append(len(queries))
     assert spent[0] == spent[1]
-    assert maintenance.lookout.closed == {OPERATIONS}
+    assert maintenance.idle_poll.closed == {OPERATIONS}
 
 
 def test_a_worker_notices_an_operation_within_a_second_and_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_a_worker_notices_an_operation_within_a_second_and_until_its_end(monkeyp
     dead_many(5)
     order("drop", select())
     maintenance.run(1.01)
-    assert maintenance.lookout.closed == set()
+    assert maintenance.idle_poll.closed == set()
     while next_step():
         pass
     maintenance.run(2.02)
-    assert maintenance.lookout.closed == {OPERATIONS}
+    assert maintenance.idle_poll.closed == {OPERATIONS}

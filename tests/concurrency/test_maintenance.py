@@ -74,7 +74,7 @@ def test_a_history_that_can_not_be_written_leaves_all_else_of_maintenance_as_it_
                 maintenance.run(moment)
         Queue.objects.pause("other")
         maintenance.run(62.5)
-        assert maintenance.lookout.closed == {"other"}
+        assert maintenance.idle_poll.closed == {"other"}
         assert Message.objects.filter(pk=message.pk).exists()
     maintenance.run(123.0)
     assert not Message.objects.filter(pk=message.pk).exists()

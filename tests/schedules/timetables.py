@@ -10,7 +10,7 @@ from django_dbqueue.models import Message, Schedule
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, Plan, read
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.idle_poll import Lookout
+from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
 
 FAR = (datetime.now(UTC) + timedelta(minutes=30)).minute
@@ -75,14 +75,14 @@ def add(name: str = "s", **said: Any) -> Schedule:
 
 
 def seen() -> str:
-    """What a worker's lookout says of added schedules."""
-    lookout = Lookout(session_of("default"), ("tests",), "operations")
-    lookout.look("", soon=1.0)
-    return lookout.added
+    """What a worker's idle poll says of added schedules."""
+    idle_poll = IdlePoll(session_of("default"), ("tests",), "operations")
+    idle_poll.look("", soon=1.0)
+    return idle_poll.added
 
 
 class Looker(Worker):
-    """A worker that is told of added schedules by its lookout, each time it looks."""
+    """A worker that is told of added schedules by its idle poll, each time it looks."""
 
     def look(self) -> None:
         self._now += LOOK_EVERY

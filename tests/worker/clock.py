@@ -70,7 +70,7 @@ class Turns:
             self.holding,
             1,
             None,
-            lookout=self.maintenance.lookout,
+            idle_poll=self.maintenance.idle_poll,
             settler=self.settler,
             before_begin=lambda _number: None,
             unready=lambda: self.unready,

@@ -81,7 +81,7 @@ def test_what_came_in_after_a_look_that_nobody_asked_about_is_not_taken_for_abse
     for _ in range(150):
         waiting()
     turns.go_on(1, lambda: len(turns.holding))
-    assert turns.maintenance.lookout.awaits_work
+    assert turns.maintenance.idle_poll.awaits_work
     turns.clock.now += LOOK_EVERY
     turns.maintenance.run(turns.clock.now)
     turns.feed()  # enough is held
@@ -199,7 +199,7 @@ def test_what_fails_for_long_keeps_nothing_else_from_its_turn(monkeypatch: pytes
     monkeypatch.setattr(rescue, "rescue", fail)
     monkeypatch.setattr(expired_streams, "requeue_expired", lambda *_: asked.append("streams"))
     maintenance = Maintenance(session_of("default"), (QUEUE,))
-    monkeypatch.setattr(type(maintenance.lookout), "saw_claims_given_up", True)
+    monkeypatch.setattr(type(maintenance.idle_poll), "saw_claims_given_up", True)
     with pytest.raises(DatabaseError):
         maintenance.run(0.0)
     maintenance.run(0.1)

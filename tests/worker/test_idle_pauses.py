@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_pause_and_its_end_are_noticed_within_a_second(idle: Turns) -> None:
     Queue.objects.pause(QUEUE)
-    assert idle.go_on(60, lambda: idle.maintenance.lookout.closed) <= NOTICED
+    assert idle.go_on(60, lambda: idle.maintenance.idle_poll.closed) <= NOTICED
     waiting()
     idle.go_on(30)
     assert len(idle.holding) == 0
