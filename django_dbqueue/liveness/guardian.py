@@ -20,10 +20,10 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue import signals
 from django_dbqueue.databases import NetworkServer
-from django_dbqueue.lifecycle.moves import blamed, held_by, move
-from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.lifecycle.moves import held_by, move
+from django_dbqueue.lifecycle.rescue import BATCH, tell_rescued
 from django_dbqueue.liveness import workers_sql
 from django_dbqueue.liveness.vital_signs import is_blind
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -221,16 +221,9 @@ def _unjudged(worker: Late) -> Late:
 
 
 def _tell(model: MessageType, taken: list[Taken], evidence: str) -> None:
-    by_queue: dict[str, list[int]] = {}
-    for message in taken:
-        by_queue.setdefault(message.queue, []).append(message.id)
-    for queue, ids in by_queue.items():
-        signals.message_rescued.send(model, queue=queue, message_ids=ids, evidence=evidence)
-    for message in taken:
-        if 0 < (message.max_reads or 0) <= message.read_count:
-            signals.message_died.send(
-                model, queue=message.queue, message_id=message.id, error=f"WorkerGone: {evidence}."
-            )
+    for queue in {message.queue: None for message in taken}:
+        rows = [(each.id, each.read_count, each.max_reads) for each in taken if each.queue == queue]
+        tell_rescued(model, queue, rows, evidence, f"WorkerGone: {evidence}.")
 
 
 def _blind_words() -> str:

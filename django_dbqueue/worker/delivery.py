@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from django_dbqueue import signals
+from django_dbqueue.claims.claim_rows import Claimed
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import Kept
-from django_dbqueue.lifecycle.claim_rows import Claimed
+from django_dbqueue.states.spent import is_spent
 
 
 class Followers:
@@ -115,7 +116,7 @@ class Delivery:
         """Those of its group that run after it, if any were taken along."""
         self.is_suspect = claimed.crashes > 0
         """Whether a process has died with it, so that it must run alone."""
-        self.is_last = 0 < claimed.max_reads <= self.reads
+        self.is_last = is_spent(self.reads, claimed.max_reads)
         """Whether this delivery uses up the last read."""
 
     @property

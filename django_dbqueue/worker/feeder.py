@@ -10,12 +10,12 @@ from typing import Final
 
 from django.db import Error, OperationalError
 
+from django_dbqueue.claims.claim_rows import Claimed
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer, Kind
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
-from django_dbqueue.lifecycle.claim_rows import Claimed
 from django_dbqueue.lifecycle.claimer import Beside, Claimer
 from django_dbqueue.sessions.django_session import MessageType, session_of
 from django_dbqueue.sessions.retry import is_out_of_memory
@@ -93,7 +93,7 @@ class Feeder:
         """When (monotonic clock) the last check found nothing, with nothing held that might enqueue more."""
 
     @property
-    def is_spent(self) -> bool:
+    def has_claimed_all(self) -> bool:
         """Return whether everything that this child may start has been claimed."""
         return self._left == 0
 
@@ -122,7 +122,7 @@ class Feeder:
             return []
         if self._waits_for_suspect():  # the last one is still running, and what is claimed now would run alongside it
             return []
-        if self.is_spent:
+        if self.has_claimed_all:
             return []
         wants = self._wants(freed)
         asks = self._is_hurried or news is not None
@@ -167,7 +167,7 @@ class Feeder:
                 left[lane] -= (claimed := self._claim(claimer, want, beside))
                 if claimed < want and claimer.queue in self._bursts and not self._suspects:
                     left[lane] -= self._claim_burst(claimer, lane, beside)
-            if self._suspects or not any(left.values()) or self.is_spent:
+            if self._suspects or not any(left.values()) or self.has_claimed_all:
                 break
         return left
 
@@ -183,7 +183,7 @@ class Feeder:
             return 0.0 if self._suspects_are_alone() else 1.0
         if self._waits_for_suspect():
             return 1.0
-        if self.is_spent:
+        if self.has_claimed_all:
             return 1.0
         loads = self._loads()
         polls = (lane.poll_at for kind, lane in self._lanes.items() if not lane.is_full(loads[kind], self._fitting))

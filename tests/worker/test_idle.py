@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection
 
 from django_dbqueue import flow
-from django_dbqueue.claims.low_water import RESCAN_SECONDS
+from django_dbqueue.claims.claim import RESCAN_SECONDS
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import server_of
 from django_dbqueue.insight.counter import Counter
