@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
@@ -30,36 +31,22 @@ _making = threading.RLock()
 """Makes a handler and a heartbeat that ask at once get the same object."""
 
 
+@dataclass(slots=True, eq=False)
 class Claimed:
     """A claimed row, the message built from it, and what is known without that, as the claim left it."""
 
-    __slots__ = (
-        "_is_left",
-        "_make",
-        "_row",
-        "claim",
-        "crashes",
-        "flow",
-        "lane",
-        "lease_seconds",
-        "made",
-        "max_reads",
-        "read_count",
-    )
-
-    def __init__(self, claim: Claim, row: Sequence[object], make: Callable[[Claimed, Sequence[object]], Any]) -> None:
-        self.claim = claim
-        self.read_count = 0
-        self.max_reads = 0
-        self.crashes = 0
-        self.lease_seconds = 0.0
-        self.lane: int | None = None
-        self.flow: int | None = None
-        self._row = row
-        self._make = make
-        self.made: Any = None
-        """The message, once it has been built."""
-        self._is_left = False
+    claim: Claim
+    _row: Sequence[object]
+    _make: Callable[[Claimed, Sequence[object]], Any]
+    read_count: int = 0
+    max_reads: int = 0
+    crashes: int = 0
+    lease_seconds: float = 0.0
+    lane: int | None = None
+    flow: int | None = None
+    made: Any = None
+    """The message, once it has been built."""
+    _is_left: bool = False
 
     def let_go(self) -> None:
         """Forget what was read for the handler alone, now that it has ended; the next access reads it again."""
@@ -203,17 +190,20 @@ def _claimed(
     charged: int,
 ) -> list[Claimed]:
     reads, limit, crashes, lease, lane, flow = (columns.index(name) for name in _READ_FIRST)
-    taken = []
-    for row in rows:
-        claimed = Claimed(Claim(row[0], terms.token), row, make)
-        claimed.read_count = row[reads] + charged
-        claimed.max_reads = terms.max_reads if row[limit] is None else row[limit]
-        claimed.crashes = row[crashes]
-        claimed.lease_seconds = row[lease] or terms.lease
-        claimed.lane = row[lane]
-        claimed.flow = row[flow]
-        taken.append(claimed)
-    return taken
+    return [
+        Claimed(
+            Claim(row[0], terms.token),
+            row,
+            make,
+            row[reads] + charged,
+            terms.max_reads if row[limit] is None else row[limit],
+            row[crashes],
+            row[lease] or terms.lease,
+            row[lane],
+            row[flow],
+        )
+        for row in rows
+    ]
 
 
 def _as_taken(
