@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django_dbqueue import testing
-from django_dbqueue.lifecycle.claim_rows import Claimed
+from django_dbqueue.claims.claim_rows import Claimed
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.fields import DbNow
 

@@ -54,7 +54,7 @@ def test_no_verb_takes_more_than_the_decision_says() -> None:
 def test_the_steps_of_a_verb_name_file_and_function() -> None:
     steps = [tuple(line.split()) for line in trace("claim").stdout.splitlines()[1:]]
     assert steps[0] == ("models/message_verbs.py", "Verbs.claim")
-    assert ("lifecycle/claimer.py", "Claimer._take") in steps
+    assert ("claims/claim.py", "LowWater.claim") in steps
     assert ("claims/claims_sql.py", "take") in steps
 
 

@@ -8,11 +8,8 @@ from functools import cache
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import MOMENTS, SAID_LEASE, TAKEN_COLUMNS, Change, InOrder, Mark, Statement
+from django_dbqueue.states.spent import HAS_READS
 from django_dbqueue.statuses import NEW, RUNNING
-
-
-def _quoted(server: Server, names: Sequence[str]) -> list[str]:
-    return [server.columns([name]) for name in names]
 
 
 def due(
@@ -25,17 +22,24 @@ def due(
     mark: Mark | None = None,
     *,
     but_token: int | None = None,
+    until: object = None,
     moments_as_text: bool = False,
     most_bytes: int | None = None,
 ) -> Statement:
     """Lock the first due rows of one range of the claim index, in its own order, skipping locked ones.
 
-    Besides these columns it returns the clock's time. ``most_bytes``: a larger body is returned as NULL.
+    Besides these columns it returns the clock's time. ``until`` is a moment after which nothing counts as due.
+    ``most_bytes``: a larger body is returned as NULL.
     """
-    columns, now = server.columns(names), server.now
     if moments_as_text:
-        columns, now = _columns_as_text(server, tuple(names), most_bytes), server.as_text(now)
-    behind, params = server.after(mark)
+        columns, now = _columns_as_text(server, tuple(names), most_bytes), server.as_text(server.now)
+    else:
+        columns, now = server.columns(names), server.now
+    behind, params = Statement(f"available_at <= {server.now}", ())
+    if mark is not None and server.keeps_entries:
+        behind, params = server.behind(("available_at", "id"), mark, upto=server.now)
+    if until is not None:
+        behind, params = f"{behind} AND available_at <= %s", (*params, until)
     if but_token is not None:
         behind, params = f"{behind} AND claim_token <> %s", (*params, but_token)
     return InOrder(
@@ -55,8 +59,8 @@ def _columns_as_text(server: Server, names: tuple[str, ...], most_bytes: int | N
 
 
 @cache
-def _columns_of(server: Server, row: str, most_bytes: int | None) -> str:
-    whole, body = server.columns(TAKEN_COLUMNS, row), server.columns(["body"], row)
+def _columns_of(server: Server, names: tuple[str, ...], row: str, most_bytes: int | None) -> str:
+    whole, body = server.columns(names, row), server.columns(["body"], row)
     return whole.replace(body, _body(server, body, most_bytes))
 
 
@@ -76,18 +80,23 @@ def take(
     max_reads: int,
     now: object,
     own_lease: str = SAID_LEASE,
+    parks: bool = False,
 ) -> Change:
     """n → run. ``now`` is the moment that the locking SELECT returned, or None for the statement's own.
 
-    ``own_lease`` is the SQL for the message's own lease, NULL for none.
+    ``own_lease`` is the SQL for the message's own lease, NULL for none. ``parks``: a stream's, for which the lease of
+    its claim counts.
     """
     moment, at = (server.now, ()) if now is None else ("%s", (now,))
     owner, owner_params = (server.session_id, ()) if server.session_id else ("%s", (session,))
+    due, due_params = server.plus(moment, f"COALESCE({own_lease}, %s)"), (*at, lease)
+    if parks:
+        due, due_params = server.parked, ()
     return Change(
         f"status = '{RUNNING}', conn_id = {owner}, worker_id = %s, claim_token = %s, read_count = read_count + 1, "
-        f"claimed_at = {moment}, available_at = {server.plus(moment, f'COALESCE({own_lease}, %s)')}, "
+        f"claimed_at = {moment}, available_at = {due}, "
         f"lease_seconds = COALESCE({own_lease}, %s), max_reads = COALESCE(max_reads, %s), finished_at = NULL",
-        (*owner_params, worker_id, token, *at, *at, lease, lease, max_reads),
+        (*owner_params, worker_id, token, *at, *due_params, lease, max_reads),
     )
 
 
@@ -108,11 +117,12 @@ def claim(
     Rows are found by their physical place, without a search. When joined by id, the picked rows were compared with
     all waiting ones if the table was small when the server last gathered statistics.
     """
+    returned = _columns_of(server, TAKEN_COLUMNS, "m.", most_bytes)
     picked = due(server, ("ctid", "available_at"), queue, NEW, priority, limit, mark)
     return InOrder(
         f"WITH picked (place, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "
         f"UPDATE {server.message} AS m SET {change.sql} FROM picked WHERE m.ctid = picked.place "
-        f"RETURNING {_columns_of(server, 'm.', most_bytes)}, picked.was_due AT TIME ZONE 'UTC' AS was_due",
+        f"RETURNING {returned}, picked.was_due AT TIME ZONE 'UTC' AS was_due",
         picked.params + change.params,
     )
 
@@ -131,8 +141,7 @@ def take_ids_and_return(
     server: Server, ids: Sequence[int], change: Change, names: Sequence[str], most_bytes: int | None
 ) -> Statement:
     """Take rows that the same transaction has locked, and return them (PostgreSQL)."""
-    columns = ", ".join(_body(server, one, most_bytes) if one == '"body"' else one for one in _quoted(server, names))
-    return take_ids(server, ids, change, f" RETURNING {columns}")
+    return take_ids(server, ids, change, f" RETURNING {_columns_of(server, tuple(names), '', most_bytes)}")
 
 
 def parked(server: Server, ids: Sequence[int], names: Sequence[str], most_bytes: int | None) -> Statement:
@@ -145,6 +154,6 @@ def parked(server: Server, ids: Sequence[int], names: Sequence[str], most_bytes:
         f"SELECT {_columns_as_text(server, tuple(names), most_bytes)}, {server.as_text(server.now)} "
         f"FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
         f"AND available_at = {server.parked} AND due_at <= {server.now} AND crashes = 0 "
-        f"AND (COALESCE(max_reads, 0) = 0 OR read_count < max_reads) ORDER BY id{server.skip_locked}",
+        f"AND {HAS_READS} ORDER BY id{server.skip_locked}",
         named.params,
     )

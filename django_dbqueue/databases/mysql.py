@@ -10,7 +10,7 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.partitions_sql import MySQLPartitionsSQL
 from django_dbqueue.databases.sessions_sql import MySQLSessionsSQL
-from django_dbqueue.databases.statement import Mark, Params, Statement
+from django_dbqueue.databases.statement import Statement
 
 
 class MySQL(NetworkServer):
@@ -82,19 +82,11 @@ class MySQL(NetworkServer):
             table = f"(SELECT {shown} FROM {table}) AS given"
         return Statement(table, (json.dumps([*map(list, rows)]),))
 
-    def after(self, mark: Mark | None) -> tuple[str, Params]:
+    def behind(self, columns: tuple[str, str], place: tuple[object, int], *, upto: str = "") -> Statement:
         # neither server uses a range for a row comparison, or for >= with a filter (measured: 2 to 3 times the cost)
-        if mark is None:
-            return super().after(mark)
-        due, message_id = mark
-        return (
-            f"((available_at = %s AND id > %s) OR (available_at > %s AND available_at <= {self.now}))",
-            (due, message_id, due),
-        )
-
-    def behind(self, columns: tuple[str, str], place: tuple[int, int]) -> Statement:
         first, second = columns
-        return Statement(f"(({first} = %s AND {second} > %s) OR {first} > %s)", (*place, place[0]))
+        end = f" AND {first} <= {upto}" if upto else ""
+        return Statement(f"(({first} = %s AND {second} > %s) OR ({first} > %s{end}))", (*place, place[0]))
 
 
 MYSQL: Final = MySQL()

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.own_tables import Tables
-from django_dbqueue.databases.statement import PARKED, Mark, Params, Statement, holes
+from django_dbqueue.databases.statement import PARKED, Statement, holes
 
 
 @cache
@@ -46,6 +46,8 @@ class Server(Tables, ABC):
     """At most, in one statement."""
     returns_rows = True
     """Whether a statement that changes rows, or inserts those whose keys are free, can return them."""
+    keeps_entries = True
+    """Whether a claimed row's entry stays in the claim index until it is purged, so that a claim begins behind it."""
     returns_kept_failure = False
     """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"
@@ -86,15 +88,13 @@ class Server(Tables, ABC):
     def plus(self, moment: str, seconds: str) -> str:
         """Return SQL for a moment plus a number of seconds (both SQL)."""
 
-    def after(self, mark: Mark | None) -> tuple[str, Params]:
-        """Return SQL for 'due, and after the mark' as a bounded range of the claim index."""
-        if mark is None:
-            return f"available_at <= {self.now}", ()
-        return f"(available_at, id) > (%s, %s) AND available_at <= {self.now}", mark
+    def behind(self, columns: tuple[str, str], place: tuple[object, int], *, upto: str = "") -> Statement:
+        """Return the condition that a row comes after a place in the order of an index of two columns.
 
-    def behind(self, columns: tuple[str, str], place: tuple[int, int]) -> Statement:
-        """Return the condition that a row comes after a place in the order of an index of two columns."""
-        return Statement(f"({', '.join(columns)}) > (%s, %s)", place)
+        ``upto`` is SQL for the last value of the first column that counts.
+        """
+        end = f" AND {columns[0]} <= {upto}" if upto else ""
+        return Statement(f"({', '.join(columns)}) > (%s, %s){end}", place)
 
     def columns(self, names: Sequence[str], prefix: str = "") -> str:
         """Return the names as a quoted column list."""

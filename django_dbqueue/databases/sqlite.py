@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import Mark, Params, Statement
+from django_dbqueue.databases.statement import Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
@@ -27,16 +27,14 @@ class SQLite(Server):
     clock_us = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
     join_each = "CROSS JOIN"
     rows_of_an_insert = 60
+    # So there is nothing to jump over; and of a mark's two columns only the first bounds a range here (500 claimed rows
+    # due at the same moment: 17 times the cost)
+    keeps_entries = False
     joins_lists = True
 
     def plus(self, moment: str, seconds: str) -> str:
         moment = "'now'" if moment == self.now else moment
         return f"strftime({_FORMAT}, {moment}, printf('%%+.6f seconds', {seconds}))"
-
-    def after(self, mark: Mark | None) -> tuple[str, Params]:  # noqa: ARG002
-        # A claimed row leaves the index at once, so there is nothing to jump over; and of a mark's two columns only the
-        # first bounds a range here (500 claimed rows due at the same moment: 17 times the cost)
-        return f"available_at <= {self.now}", ()
 
     def values(self, names: Sequence[str], rows: Sequence[Sequence[int | str]]) -> Statement:
         columns = ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(names))

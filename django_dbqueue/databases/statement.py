@@ -84,7 +84,6 @@ ARCHIVED_COLUMNS: Final = (
 )
 """Columns that a message and its history have in common; the history adds message_id, outcome, archived_at."""
 
-SPENT: Final = "(max_reads > 0 AND read_count >= max_reads)"
 SPENT_BEFORE: Final = (
     "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
 )
@@ -136,6 +135,8 @@ class EventRecord(NamedTuple):
     """The person who did it, if any."""
     may_die: bool = False
     """Whether it is a death instead, if the reads are spent."""
+    uncharges: bool = False
+    """Whether the move takes the last charge back, which the record leaves out too."""
     failures: tuple[tuple[str, int], ...] = ()
     """By queue, the kind of failure that it is."""
     whole: bool = False

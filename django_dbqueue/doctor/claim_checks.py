@@ -10,6 +10,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.claims.claim_rows import Terms, first_statement
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server_facts import postgresql_size
@@ -17,7 +18,6 @@ from django_dbqueue.doctor.check import POSTGRESQL, TO_WORK, examines
 from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line, has_waited, is_denied
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
-from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use

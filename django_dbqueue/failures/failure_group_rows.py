@@ -8,20 +8,36 @@ is committed on its own; inside the caller's, rows are created in a fixed order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.failures import failures_sql
 from django_dbqueue.failures.fingerprint import Kind, kind_of
+from django_dbqueue.statements.events_sql import FAILURES
 
 AT_ONCE: Final = 500
 """Groups that are looked up at a time."""
 TRIES: Final = 20
 """How often a group may be deleted between our INSERT and our read before we give up."""
+
+
+def blamed(session: Session, change: Change, queues: Iterable[str]) -> Change:
+    """Return a change that knows which kind of failure it is in each queue of its messages.
+
+    What a person does is not a failure, and what gives no error has no kind.
+    """
+    event = change.event
+    if event is None or event.kind not in FAILURES or event.actor or not event.text:
+        return change
+    names = sorted(set(queues))
+    ids = failure_ids(session, [(name, event.text) for name in names], event.exception)
+    known = tuple((name, number) for name, number in zip(names, ids, strict=True) if number is not None)
+    return change._replace(event=event._replace(failures=known))
 
 
 def failure_ids(
@@ -43,11 +59,6 @@ def failure_ids(
     return [
         None if kind is None else ids[queue][kind.fingerprint] for (queue, _), kind in zip(errors, kinds, strict=True)
     ]
-
-
-def group_of(session: Session, queue: str, error: str, exception: str | None) -> int | None:
-    """Return the id of the group of failures of this error's kind, which is made if there is none."""
-    return failure_ids(session, [(queue, error)], exception)[0]
 
 
 def _ids_in(session: Session, queue: str, kinds: dict[str, Kind]) -> dict[str, int]:

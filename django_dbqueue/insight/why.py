@@ -27,6 +27,7 @@ from django_dbqueue.statements.events_sql import DEADLY
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.spans import span
+from django_dbqueue.states.spent import is_spent
 from django_dbqueue.states.table import state_of
 from django_dbqueue.statuses import NEW
 
@@ -78,7 +79,7 @@ def _dead(message: Message) -> Why:
             advice=_("The sender has to send it again. If it is requeued as it is, it ends up here again."),
             error=message.error,
         )
-    if message.max_reads and message.read_count >= message.max_reads:
+    if is_spent(message.read_count, message.max_reads):
         text = _("Dead after %(reads)d of %(limit)d deliveries.") % {
             "reads": message.read_count,
             "limit": message.max_reads,

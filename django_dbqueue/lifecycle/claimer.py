@@ -1,16 +1,11 @@
-"""The claim: n → run, one bounded range of the index ``dbqueue_claim`` per priority, highest first.
-
-A claimer gets the first due rows that it can see, ordered by priority, due time and id. Each row goes to one claimer:
-rows are locked as they are found, and locked ones are skipped (promise P4). When two claim at once, they get different
-rows, and neither waits. The token, drawn before the claim, is the fence that everything later is checked against
-(promise P5).
-"""
+"""What a worker adds to a claim: its acks in the same transaction, followers, messages that are built when needed."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -19,20 +14,19 @@ from django.db import DatabaseError
 
 from django_dbqueue import signals
 from django_dbqueue.claims import claims_sql
-from django_dbqueue.claims.low_water import LowWater, Marks
+from django_dbqueue.claims.burial import bury
+from django_dbqueue.claims.claim import LowWater
+from django_dbqueue.claims.claim_rows import Claimed, ClaimSource, Terms, take_range
+from django_dbqueue.claims.followers import Followers, take_along
 from django_dbqueue.databases import Change, Statement
-from django_dbqueue.databases.statement import SPENT_BEFORE, new_token
+from django_dbqueue.databases.statement import SPENT_BEFORE, Mark, Tie, new_token
 from django_dbqueue.lanes import lane_moves
-from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, take_range
-from django_dbqueue.lifecycle.followers import Followers, take_along
 from django_dbqueue.lifecycle.hydration import hydrator
-from django_dbqueue.lifecycle.moves import blamed
-from django_dbqueue.lifecycle.settle import Short, settle_claims
+from django_dbqueue.lifecycle.moves import untied
+from django_dbqueue.lifecycle.settle import Short
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_passing, is_refused
-from django_dbqueue.statements import changes_sql
-from django_dbqueue.states.ranges_in_use import priorities_in_use
-from django_dbqueue.statuses import NEW
+from django_dbqueue.states.spent import is_spent
 
 WAITED_SHARE = 0.1
 """Share of the lease that a claim sent together with acks, which wait for locks, may take."""
@@ -71,6 +65,10 @@ class Claimer:
     followers: Followers = field(default_factory=dict)
     """What the last claim has taken along, by the id of the group's first."""
     low_water: LowWater = field(default_factory=LowWater)
+    _terms: Terms = field(init=False, repr=False)
+    _source: ClaimSource = field(init=False, repr=False)
+    _beside: Beside | None = None
+    """What shares the transaction of the claim that is being made."""
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
         """Return up to ``limit`` claimed messages, in order; if fewer, and ``low_water.saw_all``, no more was due."""
@@ -84,15 +82,16 @@ class Claimer:
         """
         taken: list[Claimed] = []
         followers: Followers = {}
+        self._terms, self._beside = Terms(0, self.worker_id, lease, max_reads), beside
         while True:
-            ask = partial(self._claim, limit - len(taken), Terms(0, self.worker_id, lease, max_reads), beside)
+            ask = partial(self.low_water.claim, self.session, self.queue, limit - len(taken), self)
             try:
-                claimed, spent = self.session.outermost(ask, passing=partial(_passes, beside))
+                claimed, spent = self.session.outermost(ask, passing=self._passes)
             except (Short, DatabaseError) as error:
-                if beside is None or not (isinstance(error, Short) or is_refused(error)):
+                if self._beside is None or not (isinstance(error, Short) or is_refused(error)):
                     raise
-                beside.refused()
-                beside = None
+                self._beside.refused()
+                self._beside = None
                 continue
             taken += claimed
             followers |= self.followers
@@ -102,49 +101,44 @@ class Claimer:
             for each in spent:
                 signals.message_died.send(self.model, queue=self.queue, message_id=each.claim.id, error=SPENT_BEFORE)
 
-    def _claim(self, limit: int, terms: Terms, beside: Beside | None) -> tuple[list[Claimed], list[Claimed]]:
-        """Return what was claimed, and what was buried: rows written by SQL that had no reads left."""
-        marks = self.low_water.begin(partial(priorities_in_use, self.session, self.queue, NEW))
-        if not self.low_water.priorities:
-            taken, spent = list[Claimed](), list[Claimed]()
-        else:
-            taken, spent = self._take(limit, terms._replace(token=new_token()), marks, beside)
-        self.low_water.end(marks, len(taken), is_full=len(taken) == limit)
-        return [each for each in taken if each not in spent] if spent else taken, spent
+    def _passes(self, error: BaseException) -> bool:
+        passes = is_passing(error)
+        if passes and self._beside is not None:
+            self._beside.undone()
+        return passes
 
-    def _take(
-        self, limit: int, terms: Terms, marks: Marks, beside: Beside | None
-    ) -> tuple[list[Claimed], list[Claimed]]:
-        """Return what was claimed after the marks, which advance, and which of it was buried."""
-        session = self.session
-        build = partial(hydrator, self.model, session.using)
-        taken: list[Claimed] = []
-        with session.transaction(saves_a_journey=True), self._sending(beside, terms.lease):
-            self.low_water.start_reading()
-            for priority in self.low_water.priorities:
-                source = ClaimRange(build, session, self.queue, priority, self.most_bytes)
-                found, mark = take_range(source, limit - len(taken), marks.get(priority), terms)
-                taken += found
-                if mark is not None:
-                    marks[priority] = mark
-                if len(taken) == limit:
-                    break
-            self.low_water.stop_reading()
-            self.followers = {}
-            if taken and self.in_a_row > 1:
-                source, most = ClaimRange(build, session, self.queue, 0, self.most_bytes), self.room - len(taken)
-                self.followers = take_along(source, taken, terms, each=self.in_a_row - 1, most=most // 2)
-            spent = [each for each in taken if 0 < each.max_reads < each.read_count]
-            if spent:
-                change = blamed(session, changes_sql.bury(session.server, SPENT_BEFORE), [self.queue])
-                settle_claims(session, change, [each.claim for each in spent])
-        if beside is not None:
-            beside.committed()
-        return taken, spent
+    @contextmanager
+    def begin(self) -> Iterator[bool]:
+        """Begin a transaction, with what shares it."""
+        build, terms = partial(hydrator, self.model, self.session.using), self._terms._replace(token=new_token())
+        self._source = ClaimSource(build, self.session, self.queue, terms, self.most_bytes)
+        self.followers = {}
+        with self.session.transaction(saves_a_journey=True), self._sending():
+            yield True
+        if self._beside is not None:
+            self._beside.committed()
 
-    def _sending(self, beside: Beside | None, lease: float) -> AbstractContextManager[None]:
+    def find(self, priority: int, limit: int, mark: Mark | None) -> tuple[list[Claimed], Mark | None]:
+        """Take what is due after the mark."""
+        return take_range(self._source, priority, limit, mark)
+
+    def is_spent(self, found: Claimed) -> bool:
+        """Return whether it had no reads left."""
+        # most are delivered for the first time
+        return found.read_count > 1 and is_spent(found.read_count - 1, found.max_reads)
+
+    def hold(self, taken: list[Claimed], spent: list[Claimed]) -> None:
+        """Take along those that follow what was taken in their groups, and bury what had no reads left."""
+        if taken and self.in_a_row > 1:
+            most = (self.room - len(taken)) // 2
+            self.followers = take_along(self._source, taken, each=self.in_a_row - 1, most=most)
+        if spent:
+            change = bury(self.session, self.queue, [each.claim for each in spent])
+            untied(self.session, change, [Tie(each.claim.id, self.queue, each.lane, each.flow) for each in spent])
+
+    def _sending(self) -> AbstractContextManager[None]:
         """Send what shares the transaction with the claim's first statement, or before it where that one is timed."""
-        ahead = None if beside is None else beside.send()
+        ahead = None if self._beside is None else self._beside.send()
         if ahead is None:
             return nullcontext()
         if self.low_water.saw_all or ahead.finish is not None:
@@ -155,17 +149,10 @@ class Claimer:
         def check(matched: int) -> None:
             ahead.check(matched)
             # PostgreSQL's clock stands still for statements sent together, so the leases began with the acks
-            if time.monotonic() - began > WAITED_SHARE * lease:
+            if time.monotonic() - began > WAITED_SHARE * self._terms.lease:
                 raise Short
 
         return self.session.ahead_of_the_first(ahead._replace(check=check))
-
-
-def _passes(beside: Beside | None, error: BaseException) -> bool:
-    passes = is_passing(error)
-    if passes and beside is not None:
-        beside.undone()
-    return passes
 
 
 def claim_by_id(

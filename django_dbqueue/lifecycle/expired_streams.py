@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 from django.apps import apps
 
 from django_dbqueue import conf, signals
+from django_dbqueue.claims.burial import Death, listen
+from django_dbqueue.lifecycle.rescue import tell_rescued
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
-from django_dbqueue.streams.burial import Death, listen
 from django_dbqueue.streams.stream_lanes import LaneRules
 from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired
 
@@ -44,10 +45,5 @@ def _rules_of(queue: str) -> LaneRules:
 
 def _tell(model: MessageType, given: Given) -> None:
     evidence = f"the lease of claim {given.number} of stream {given.stream} has expired"
-    signals.message_rescued.send(
-        model, queue=given.queue, message_ids=[row[0] for row in given.rows], evidence=evidence
-    )
     error = LEASE_OVER.format(number=given.number, stream=given.stream)
-    for message_id, reads, allowed in given.rows:
-        if 0 < (allowed or 0) <= reads:
-            signals.message_died.send(model, queue=given.queue, message_id=message_id, error=error)
+    tell_rescued(model, given.queue, given.rows, evidence, error)

@@ -12,13 +12,12 @@ from typing import TypeVar
 
 from django_dbqueue.databases import Change, Claim, EventRecord, Statement
 from django_dbqueue.databases.statement import LanePlace, Tie, chunks
-from django_dbqueue.failures.failure_group_rows import failure_ids
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import events_sql, fences_sql
-from django_dbqueue.statements.events_sql import FAILURES, RESENT
+from django_dbqueue.statements.events_sql import RESENT
 
 Result = TypeVar("Result")
 Ties = Mapping[int, Tie] | None
@@ -121,20 +120,6 @@ def resent(session: DjangoSession, message: HeldMessage, new_id: int, *, actor: 
     """Record that a message was sent again, as a new one, in the transaction that sends it."""
     same = Statement("id = %s", (message.pk,))
     session.run(events_sql.record(session.server, EventRecord(RESENT, f"#{new_id}", actor), same))
-
-
-def blamed(session: DjangoSession, change: Change, queues: Iterable[str]) -> Change:
-    """Return a change that knows which kind of failure it is in each queue of its messages.
-
-    What a person does is not a failure, and what gives no error has no kind.
-    """
-    event = change.event
-    if event is None or event.kind not in FAILURES or event.actor or not event.text:
-        return change
-    names = sorted(set(queues))
-    ids = failure_ids(session, [(name, event.text) for name in names], event.exception)
-    known = tuple((name, number) for name, number in zip(names, ids, strict=True) if number is not None)
-    return change._replace(event=event._replace(failures=known))
 
 
 def forget_events(session: DjangoSession, *, age: float, limit: int) -> int:

@@ -7,6 +7,7 @@ wins, and the rescue skips its row, or loses, and its statement changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from django.db import DatabaseError
@@ -14,11 +15,13 @@ from django.db import DatabaseError
 from django_dbqueue import signals
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases.statement import Row, Statement, holes
-from django_dbqueue.lifecycle.moves import blamed, move
+from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.ranges_in_use import priorities_in_use, queues_in_use
+from django_dbqueue.states.spent import is_spent
 from django_dbqueue.states.table import Stage
 from django_dbqueue.statuses import RUNNING
 
@@ -46,18 +49,19 @@ def rescue(
     for queue in queues_in_use(session) if queues is None else queues:
         for priority in priorities_in_use(session, queue, RUNNING):
             while rows := session.outermost(partial(_rescue_range, session, queue, priority, but_token)):
-                _tell(model, queue, rows)
+                tell_rescued(model, queue, rows, "lease over", LEASE_OVER)
                 rescued += len(rows)
                 if len(rows) < BATCH or (limit is not None and rescued >= limit):
                     break
     return rescued
 
 
-def _tell(model: MessageType, queue: str, rows: list[Row]) -> None:
-    signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence="lease over")
-    for message_id, read_count, max_reads, _ in rows:
-        if 0 < (max_reads or 0) <= read_count:
-            signals.message_died.send(model, queue=queue, message_id=message_id, error=LEASE_OVER)
+def tell_rescued(model: MessageType, queue: str, rows: Sequence[Row], evidence: str, error: str) -> None:
+    """Send the signals for rescued messages of a queue: id, reads and reads allowed of each, as they were."""
+    signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence=evidence)
+    for message_id, read_count, max_reads, *_ in rows:
+        if is_spent(read_count, max_reads):
+            signals.message_died.send(model, queue=queue, message_id=message_id, error=error)
 
 
 def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[Row]:

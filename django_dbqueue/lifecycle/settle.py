@@ -18,6 +18,7 @@ from django_dbqueue.databases.statement import MAX_IDS, Tie, chunks
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.failures.error_texts import class_path, error_text
+from django_dbqueue.failures.failure_group_rows import blamed
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties
@@ -84,7 +85,8 @@ def _settle_this(message: HeldMessage, session: DjangoSession, verb: str, change
     if change.event is None and not ties:  # what most acks are: one statement, and nothing else moves with it
         work = partial(session.run, fences_sql.settle(session.server, change, claims))
     else:
-        change = moves.blamed(session, change, [message.queue])
+        if change.event is not None and change.event.text:
+            change = blamed(session, change, [message.queue])
         work = partial(moves.settle, session, change, claims, ties)
     if session.outermost(work) != 1:
         message.lease_lost = True
@@ -172,7 +174,7 @@ def _settle_these(
         kept: dict[Claim, Change] = {}
         queues, ties = {message.queue for message in chunk}, ties_of(chunk)
         for change, claims in changes.items():
-            told = moves.blamed(session, change, queues)
+            told = blamed(session, change, queues)
             kept |= dict.fromkeys(settle_claims(session, told, claims, ties=ties), change)
         for message in chunk:
             if message.claim in kept:

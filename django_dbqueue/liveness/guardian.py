@@ -20,10 +20,10 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue import signals
 from django_dbqueue.databases import NetworkServer
-from django_dbqueue.lifecycle.moves import blamed, held_by, move
-from django_dbqueue.lifecycle.rescue import BATCH
+from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.lifecycle.moves import held_by, move
+from django_dbqueue.lifecycle.rescue import BATCH, tell_rescued
 from django_dbqueue.liveness.late_workers import Late, late_workers, lock, workers
 from django_dbqueue.liveness.vital_signs import is_blind
 from django_dbqueue.models import Message
@@ -184,16 +184,9 @@ def _unjudged(worker: Late) -> Late:
 
 
 def _tell(taken: list[Taken], evidence: str) -> None:
-    by_queue: dict[str, list[int]] = {}
-    for message in taken:
-        by_queue.setdefault(message.queue, []).append(message.id)
-    for queue, ids in by_queue.items():
-        signals.message_rescued.send(Message, queue=queue, message_ids=ids, evidence=evidence)
-    for message in taken:
-        if 0 < (message.max_reads or 0) <= message.read_count:
-            signals.message_died.send(
-                Message, queue=message.queue, message_id=message.id, error=f"WorkerGone: {evidence}."
-            )
+    for queue in {message.queue: None for message in taken}:
+        rows = [(each.id, each.read_count, each.max_reads) for each in taken if each.queue == queue]
+        tell_rescued(Message, queue, rows, evidence, f"WorkerGone: {evidence}.")
 
 
 def _blind_words() -> str:

@@ -17,6 +17,7 @@ from django_dbqueue.routines.routine_lanes import lanes, telling_lane
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.events_sql import COLUMNS
 from django_dbqueue.states import skip_scans_sql
+from django_dbqueue.states.spent import spent
 from django_dbqueue.states.table import NOT_DONE, Stage, condition_of
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -132,7 +133,7 @@ def _claiming_at_once(server: Server, words: Words) -> dict[str, Statement]:
     )
     return {
         "claim": claims_sql.claim(server, queue, priority, raw("_how_many - cardinality(_ids)"), None, take),
-        **_bury(server, words, "_row.id"),
+        **_bury(server, words, "_row.id", spent("_row.read_count - 1", "_row.max_reads")),
         "rescue_range": _rescue_range(server, words),
     }
 
@@ -177,7 +178,7 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
         "try_due": _lock_by_id(server, "id INTO _id", due, server.skip_locked),
         "lock_due": _lock_by_id(server, counts, due, server.lock_row),
         "take": claims_sql.take_ids(server, [row], take),
-        **_bury(server, words, "_id"),
+        **_bury(server, words, "_id", spent("_read_count", "COALESCE(_max_reads, _reads_allowed)")),
         "late": _unlocked(
             server, claims_sql.due(server, ("id",), queue, RUNNING, priority, _RESCUED_AT_ONCE, but_token=token)
         ),
@@ -187,11 +188,15 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
     }
 
 
-def _bury(server: Server, words: Words, name: str) -> dict[str, Statement]:
-    """Return what a claim does, after taking a row, if it had no reads left."""
+def _bury(server: Server, words: Words, name: str, had_no_reads: str) -> dict[str, Statement]:
+    """Return what a claim does, after taking a row, if it had no reads left, and the condition."""
     change = telling_lane(server, changes_sql.bury(server, words.spent_before))
     where = Statement(f"id = %s AND {Stage.CLAIMED.sql}", (raw(name),))
-    return {"record_bury": _record(server, change, where), "bury": fences_sql.move(server, change, where)}
+    return {
+        "had_no_reads": Statement(had_no_reads, ()),
+        "record_bury": _record(server, change, where),
+        "bury": fences_sql.move(server, change, where),
+    }
 
 
 def _unlocked(server: Server, statement: Statement) -> Statement:

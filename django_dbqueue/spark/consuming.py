@@ -38,9 +38,9 @@ from django_dbqueue.streams.stream_progress_sql import NAME, STREAM
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from django_dbqueue.databases import Statement
     from django_dbqueue.spark.arrow import Pages
     from django_dbqueue.spark.stream_driver import StreamRunner
-    from django_dbqueue.streams.stream_messages_sql import Among
 
 OPTIONS: Final = (
     "queue",
@@ -188,7 +188,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if rows != size:
                     self._refuse_gap(pages, number, among, delivery.token, rows)
 
-    def _read(self, pages: Pages, among: Among, token: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, pages: Pages, among: Statement, token: int) -> Iterator[pa.RecordBatch]:
         """Read some messages of a claim, continuing after the last one if the session ends meanwhile."""
         names = [name.lower() for name in pages.schema.names]
         columns, place, rest = pages.server.columns(names), names.index("id"), among
@@ -203,7 +203,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not pages.is_cut:
                     return
 
-    def _refuse_gap(self, pages: Pages, number: int, among: Among, token: int, rows: int) -> None:
+    def _refuse_gap(self, pages: Pages, number: int, among: Statement, token: int, rows: int) -> None:
         """Fail the batch, which acks nothing, if the claim holds more than was read: no operator moved it."""
         held = int(pages.connection.fetch(stream_messages_sql.count_delivered(pages.server, among, token))[0][0])
         if held > rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import SPENT, Change, EventRecord, Params, Statement
+from django_dbqueue.databases.statement import Change, EventRecord, Params, Statement
 from django_dbqueue.statements.events_sql import (
     DIED,
     DROPPED,
@@ -24,6 +24,7 @@ from django_dbqueue.statements.events_sql import (
     REQUEUED,
     RESCUED,
 )
+from django_dbqueue.states.spent import SPENT
 from django_dbqueue.statuses import DONE, NEW
 
 
@@ -83,7 +84,8 @@ def reject(server: Server, error: str, exception: str = REJECT, *, actor: str | 
 
 def bury(server: Server, error: str, *, charged: bool = False) -> Change:
     """run or n → dead: it had no reads left. ``charged``: its last delivery had begun."""
-    return _to_the_dead(server, error, "" if charged else "read_count = read_count - 1, ", EventRecord(DIED, error))
+    uncharge = "" if charged else "read_count = read_count - 1, "
+    return _to_the_dead(server, error, uncharge, EventRecord(DIED, error, uncharges=not charged))
 
 
 def _to_the_dead(server: Server, error: str, uncharge: str, event: EventRecord) -> Change:

@@ -11,8 +11,9 @@ from typing import Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import SPENT, EventRecord, Statement
+from django_dbqueue.databases.statement import EventRecord, Statement
 from django_dbqueue.exceptions import WorkerLost
+from django_dbqueue.states.spent import SPENT
 
 FAILED: Final = "failed"
 """Returned by its holder, which could not do it, and due again."""
@@ -98,9 +99,10 @@ def facts(server: Server, event: EventRecord) -> tuple[str, tuple[object, ...]]:
     failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
     if blamed:
         failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
+    reads = "read_count - 1" if event.uncharges else "read_count"
     worker = server.joined("w.host", "':'", "w.pid")
     sql = (
-        f"id, queue, {kind}, {server.now}, read_count, claimed_at, conn_id, "
+        f"id, queue, {kind}, {server.now}, {reads}, claimed_at, conn_id, "
         f"(SELECT {worker} FROM {server.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}, %s"
     )
     detail = event.text if event.whole else head_of(event.text)

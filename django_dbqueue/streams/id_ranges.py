@@ -13,7 +13,6 @@ from typing import Final
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.session import Session
 from django_dbqueue.streams import stream_messages_sql
-from django_dbqueue.streams.stream_messages_sql import Among
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last ids, ascending, without overlaps."""
@@ -94,7 +93,7 @@ def common(one: Ranges, other: Ranges) -> Ranges:
     return tuple(found)
 
 
-def steps(ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Iterator[tuple[Among, int]]:
+def steps(ranges: Ranges, *, most: int = MOST_IN_RANGE) -> Iterator[tuple[Statement, int]]:
     """Split ranges into what one statement takes: each with how many ids it covers."""
     few: list[int] = []
     for first, last in ranges:

@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Final
 
-from django_dbqueue.claims.low_water import LowWater, Marks
+from django_dbqueue.claims import claims_sql
+from django_dbqueue.claims.burial import Death, bury, tell
+from django_dbqueue.claims.claim import LowWater
+from django_dbqueue.databases import Claim
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.statement import SPENT_BEFORE, LanePlace, Row, new_token
+from django_dbqueue.databases.statement import SPENT_BEFORE, LanePlace, Mark, Row, new_token
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.statements import changes_sql, events_sql
+from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.states.claim_states import ACKED, OPEN
-from django_dbqueue.states.ranges_in_use import priorities_in_use
+from django_dbqueue.states.spent import is_spent
 from django_dbqueue.statuses import NEW
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
-from django_dbqueue.streams.burial import Death, blamed, tell
 from django_dbqueue.streams.id_ranges import Ranges, from_text, ranges_of, run_over, steps, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
 from django_dbqueue.streams.stream_lanes import kick_freed, moved, places_of
@@ -35,6 +39,9 @@ MOST_CHUNKS: Final = 20
 """Transactions that fill a large claim, because each writes all its ids."""
 KEPT: Final = 1_000
 """Ended claims that the ledger keeps per stream."""
+
+FOUND: Final = ("id", "available_at", "read_count", "max_reads", "lane")
+"""The columns of the rows that a claim finds."""
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -61,11 +68,11 @@ class StreamClaimer:
 
         Return None if nothing is due, or if the queue is paused.
         """
-        filling = _Filling(new_token())
+        filling = _Filling(session, self.spec, self.run, until, new_token())
         more = True
         while more and len(filling.ids) < limit:
             chunk = min(max(CHUNK, limit // MOST_CHUNKS), limit - len(filling.ids))
-            more = session.outermost(partial(self._fill, session, filling, chunk, until))
+            more = session.outermost(partial(self._fill, filling, chunk))
         if filling.number is not None and not filling.has_groups:
             self._without_groups.add(filling.number)
         self._kick(session)
@@ -75,91 +82,20 @@ class StreamClaimer:
         kick_freed(session, self._freed, self.spec.rules)
         self._freed.clear()
 
-    def _fill(self, session: Session, filling: _Filling, chunk: int, until: object) -> bool:
+    def _fill(self, filling: _Filling, chunk: int) -> bool:
         """Claim a chunk in one transaction; return whether more may be due."""
-        server = session.server
-        marks = self.low_water.begin(lambda: priorities_in_use(session, self.spec.queue, NEW))
-        taken, spent = list[Row](), list[Row]()
-        freed = set[int]()
-        with session.transaction():
-            last = own(session, self.spec.name, self.run)
-            if session.fetch(streams_sql.is_paused(server, self.spec.queue)):
-                return False
-            self.low_water.start_reading()
-            left = self._find(session, chunk, until, marks, taken, spent)
-            self.low_water.stop_reading()
-            if spent:
-                freed = self._bury(session, spent)
-            ids = [row[0] for row in taken]
-            number = self._park(session, filling, ids, last) if ids else filling.number
-        self.low_water.end(marks, chunk - left, is_full=not left)
-        self._freed |= freed
-        filling.ids += ids
-        filling.has_groups |= any(row[4] is not None for row in taken)
-        filling.number = number
-        tell(Death(self.spec.queue, row[0], SPENT_BEFORE) for row in spent)
-        if left:  # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
+        queue = self.spec.queue
+        taken, spent = self.low_water.claim(filling.session, queue, chunk, filling)
+        if filling.is_paused:
+            return False
+        filling.add(taken)
+        self._freed |= filling.freed
+        tell(Death(queue, row[0], SPENT_BEFORE) for row in spent)
+        if len(taken) + len(spent) < chunk:
+            # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
         return True
-
-    def _find(
-        self, session: Session, chunk: int, until: object, marks: Marks, taken: list[Row], spent: list[Row]
-    ) -> int:
-        """Lock what is due after the marks, which advance; return how many of the chunk are missing."""
-        left = chunk
-        for priority in self.low_water.priorities:
-            rows = session.fetch(
-                stream_messages_sql.due_for_stream(
-                    session.server, self.spec.queue, priority, left, marks.get(priority), until
-                )
-            )
-            if rows:
-                marks[priority] = (rows[-1][1], rows[-1][0])
-                spent += [row for row in rows if row[3] and row[2] >= row[3]]
-                taken += [row for row in rows if not (row[3] and row[2] >= row[3])]
-                left -= len(rows)
-            if not left:
-                break
-        return left
-
-    def _bury(self, session: Session, spent: list[Row]) -> set[int]:
-        """Send rows without reads to the dead letters; return the lanes to be kicked after the commit."""
-        server, ranges = session.server, ranges_of(row[0] for row in spent)
-        change = blamed(session, changes_sql.bury(server, SPENT_BEFORE, charged=True), self.spec.queue)
-        event = change.event
-        assert event is not None
-        run_over(
-            session,
-            ranges,
-            lambda among: events_sql.record(server, event, stream_messages_sql.waiting(among)),
-        )
-        run_over(session, ranges, lambda among: stream_messages_sql.move_due(server, change, among))
-        places = sorted(LanePlace(row[4], row[0], self.spec.queue) for row in spent if row[4] is not None)
-        return moved(session, change, places, self.spec.rules)
-
-    def _park(self, session: Session, filling: _Filling, taken: list[int], last: int) -> int:
-        """Take rows that this transaction has locked, and enter them into the ledger."""
-        server, spec = session.server, self.spec
-        change = stream_messages_sql.park(
-            server, token=filling.token, session=os.getpid(), lease=spec.lease, max_reads=spec.max_reads
-        )
-        run_over(session, ranges_of(taken), lambda among: stream_messages_sql.move_due(server, change, among))
-        every = filling.ids + taken
-        ids, number = to_text(ranges_of(every)), filling.number or last + 1
-        if filling.number is None:
-            session.run(
-                stream_claims_sql.add(server,
-                    spec.name, number, queue=spec.queue, token=filling.token, ids=ids, messages=len(every),
-                    attempts=0, lease=spec.lease,
-                )
-            )  # fmt: skip
-            session.run(streams_sql.number(server, spec.name, number))
-            return number
-        if session.fetch(stream_claims_sql.lock(server, spec.name, number))[0][2] != OPEN:
-            raise StreamLost(f"Claim {number} of the stream {spec.name!r} was released while it was being filled.")
-        session.run(stream_claims_sql.change(server, spec.name, number, ids=ids, messages=len(every), attempts=0))
-        return number
 
     def ack(self, session: Session, upto: int) -> None:
         """run → y for what the claims up to this number still hold; does nothing if that was done already.
@@ -193,11 +129,9 @@ class StreamClaimer:
                     name, number,
                 )  # fmt: skip
                 return freed
-            ranges, change = from_text(text), changes_sql.ack(server)
+            ranges, change, held = from_text(text), changes_sql.ack(server), stream_messages_sql.held_in_claim
             places = [] if number in self._without_groups else self._places(session, ranges, token)
-            acked = run_over(
-                session, ranges, lambda among: stream_messages_sql.move_parked(server, change, among, token)
-            )
+            acked = run_over(session, ranges, lambda among: fences_sql.move(server, change, held(among, token)))
             freed = moved(session, change, places, self.spec.rules)
             session.run(stream_claims_sql.end(server, name, number, ACKED))
         if acked < messages:
@@ -218,7 +152,85 @@ class StreamClaimer:
 class _Filling:
     """A claim that is being filled; its number is known with its first messages."""
 
+    session: Session
+    spec: StreamSpec
+    run: int
+    until: object
     token: int
     number: int | None = None
     ids: list[int] = field(default_factory=list)
     has_groups: bool = False
+    is_paused: bool = False
+    freed: set[int] = field(default_factory=set)
+    """Lanes to be kicked after the commit of the last chunk."""
+    _next: int = 0
+    """The number that the claim has, or gets with its first messages."""
+
+    @contextmanager
+    def begin(self) -> Iterator[bool]:
+        """Begin a transaction that only the current run of the stream goes through."""
+        with self.session.transaction():
+            last = own(self.session, self.spec.name, self.run)
+            self._next, self.freed = self.number or last + 1, set()
+            self.is_paused = bool(self.session.fetch(streams_sql.is_paused(self.session.server, self.spec.queue)))
+            yield not self.is_paused
+
+    def find(self, priority: int, limit: int, mark: Mark | None) -> tuple[list[Row], Mark | None]:
+        """Lock what is due after the mark."""
+        rows = self.session.fetch(
+            claims_sql.due(self.session.server, FOUND, self.spec.queue, NEW, priority, limit, mark, until=self.until)
+        )
+        return rows, (rows[-1][1], rows[-1][0]) if rows else None
+
+    def is_spent(self, found: Row) -> bool:
+        """Return whether it had no reads left."""
+        return is_spent(found[2], self.spec.max_reads if found[3] is None else found[3])
+
+    def hold(self, taken: list[Row], spent: list[Row]) -> None:
+        """Park what this transaction has locked, enter it into the ledger, and bury what had no reads left."""
+        session, spec = self.session, self.spec
+        change = claims_sql.take(
+            session.server,
+            token=self.token,
+            worker_id=None,
+            session=os.getpid(),
+            lease=spec.lease,
+            max_reads=spec.max_reads,
+            now=None,
+            parks=True,
+        )
+        run_over(
+            session,
+            ranges_of(row[0] for row in chain(taken, spent)),
+            lambda among: fences_sql.move(session.server, change, stream_messages_sql.waiting(among)),
+        )
+        if taken:
+            self._enter([*self.ids, *(row[0] for row in taken)])
+        if spent:
+            died = bury(session, spec.queue, [Claim(row[0], self.token) for row in spent])
+            places = sorted(LanePlace(row[4], row[0], spec.queue) for row in spent if row[4] is not None)
+            self.freed = moved(session, died, places, spec.rules)
+
+    def _enter(self, every: list[int]) -> None:
+        """Enter all that the claim has into the ledger."""
+        session, server, name, number = self.session, self.session.server, self.spec.name, self._next
+        ids = to_text(ranges_of(every))
+        if self.number is None:
+            session.run(
+                stream_claims_sql.add(server,
+                    name, number, queue=self.spec.queue, token=self.token, ids=ids, messages=len(every),
+                    attempts=0, lease=self.spec.lease,
+                )
+            )  # fmt: skip
+            session.run(streams_sql.number(server, name, number))
+            return
+        if session.fetch(stream_claims_sql.lock(server, name, number))[0][2] != OPEN:
+            raise StreamLost(f"Claim {number} of the stream {name!r} was released while it was being filled.")
+        session.run(stream_claims_sql.change(server, name, number, ids=ids, messages=len(every), attempts=0))
+
+    def add(self, taken: list[Row]) -> None:
+        """Keep what a committed transaction has taken."""
+        if taken:
+            self.number = self._next
+        self.ids += [row[0] for row in taken]
+        self.has_groups |= any(row[4] is not None for row in taken)

@@ -14,16 +14,17 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
+from django_dbqueue.claims.burial import Death, bury, tell
+from django_dbqueue.databases import Claim
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import fences_sql
 from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.states.spent import is_spent
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
-from django_dbqueue.streams.burial import Death, tell
 from django_dbqueue.streams.id_ranges import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known
-from django_dbqueue.streams.parked import move_parked
 from django_dbqueue.streams.stream_lanes import kick_freed, moved
 
 SPLIT_AFTER: Final = 2
@@ -143,13 +144,13 @@ def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing, e
     if not rows:
         return
     _id, reads, allowed, lane = rows[0]
-    if not (allowed and reads >= allowed):
-        session.run(stream_messages_sql.move_parked(server, stream_messages_sql.charge_again(), alone, claim.token))
+    if not is_spent(reads, allowed):
+        held = stream_messages_sql.held_in_claim(alone, claim.token)
+        session.run(fences_sql.move(server, stream_messages_sql.charge_again(), held))
         logger.warning("stream %s: message %s failed alone in claim %s, and will be retried", stream, message, number)
         return
     error = FAILED.format(stream=stream)
-    change = changes_sql.bury(server, error, charged=True)
-    move_parked(session, change, alone, claim.token, queue=claim.queue)
+    change = bury(session, claim.queue, [Claim(message, claim.token)], error)
     ended.deaths.append(Death(claim.queue, message, error))
     if lane is not None:
         ended.freed |= moved(session, change, [LanePlace(lane, message, claim.queue)], spec.rules)

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from django_dbqueue.claims.burial import move
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
+from django_dbqueue.failures.failure_group_rows import blamed
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.claim_states import FREED, FREEING, OPEN
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, stream_progress_sql, streams_sql
 from django_dbqueue.streams.id_ranges import from_text, steps
 from django_dbqueue.streams.ownership import is_running
-from django_dbqueue.streams.parked import move_parked
 from django_dbqueue.streams.stream_lanes import LaneRules, kick_freed, moved
 from django_dbqueue.streams.stream_progress_sql import STREAM
 
@@ -161,7 +162,8 @@ def _give_back(
     with session.transaction():
         rows = session.fetch(stream_messages_sql.parked(session.server, among, token))
         if rows:
-            move_parked(session, change, among, token, queue=queue)
+            change = blamed(session, change, [queue])
+            move(session, change, stream_messages_sql.held_in_claim(among, token))
             places = sorted(LanePlace(row[3], row[0], queue) for row in rows if row[3] is not None)
             lanes = moved(session, change, places, rules)
     return [(int(row[0]), int(row[1]), row[2]) for row in rows], lanes

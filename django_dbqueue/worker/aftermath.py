@@ -20,13 +20,15 @@ from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Change, Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
-from django_dbqueue.lifecycle.moves import blamed, held_by
+from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.lifecycle.moves import held_by
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.states.spent import is_spent
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import TIMED_OUT, backoff, timed_out
@@ -209,9 +211,9 @@ def _nack_timed_out(
         if held:
             moved.add(claim)
             board.expect_retry(time.monotonic() + delay)
-            spent = 0 < (row.max_reads or 0) <= row.read_count
-            board.count("died" if spent else "failed")
-            if spent:
+            is_dead = is_spent(row.read_count, row.max_reads)
+            board.count("died" if is_dead else "failed")
+            if is_dead:
                 signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=text)
             else:
                 signals.message_failed.send(Message, queue=row.queue, message_id=row.pk, error=text, delay=delay)

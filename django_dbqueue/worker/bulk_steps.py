@@ -21,6 +21,7 @@ from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.sessions.retry import is_victim
+from django_dbqueue.states.spent import is_spent
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -38,7 +39,7 @@ def take_step(message: Any) -> None:
         session.outermost(lambda: _take_step(message, session), passing=is_victim)
     except Exception as error:
         text = error_text(error)
-        if 0 < message.max_reads <= message.read_count:
+        if is_spent(message.read_count, message.max_reads):
             session.outermost(lambda: _fail(message, session, text))
         raise
 

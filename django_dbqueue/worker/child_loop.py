@@ -210,7 +210,7 @@ class ChildLoop:
             return hung and not (len(self._settler) or self._handover)
         if len(self._holding) or len(self._settler) or self._handover:
             return False
-        if self._stopping or self._feeder.is_spent:
+        if self._stopping or self._feeder.has_claimed_all:
             return True
         if not self._options.drain or self._feeder.empty_at is None:
             return False

@@ -9,12 +9,13 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any
 
 from django_dbqueue import signals
+from django_dbqueue.claims.claim_rows import Claimed
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import Kept
-from django_dbqueue.lifecycle.claim_rows import Claimed
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.states.spent import is_spent
 
 
 class Followers:
@@ -91,7 +92,7 @@ class Delivery:
         self.lease = float(claimed.lease_seconds)
         self.is_rated = self.lane is not None and (self.options.group_rate is not None or self.lane in rated)
         self.is_suspect = claimed.crashes > 0
-        self.is_last = 0 < claimed.max_reads <= self.reads
+        self.is_last = is_spent(self.reads, claimed.max_reads)
 
     @property
     def message(self) -> Any:

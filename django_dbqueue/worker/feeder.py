@@ -10,12 +10,12 @@ from typing import Final
 
 from django.db import Error, OperationalError
 
+from django_dbqueue.claims.claim_rows import Claimed
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer, Kind
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
-from django_dbqueue.lifecycle.claim_rows import Claimed
 from django_dbqueue.lifecycle.claimer import Beside, Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_out_of_memory
@@ -93,7 +93,7 @@ class Feeder:
         """When (monotonic clock) the last check found nothing, with nothing held that might enqueue more."""
 
     @property
-    def is_spent(self) -> bool:
+    def has_claimed_all(self) -> bool:
         """Return whether everything that this child may start has been claimed."""
         return self._left == 0
 
@@ -121,7 +121,7 @@ class Feeder:
                 self._tries_suspect = True
                 self._holding.offer(self._suspects.popleft())
             return []
-        if self._waits_for_suspect() or self.is_spent:  # what is claimed now would run alongside the last suspect
+        if self._waits_for_suspect() or self.has_claimed_all:  # what is claimed now would run beside the last one
             return []
         unready, freed = self._unready(), self._settler.sendable()
         wants = self._wants(freed)
@@ -167,7 +167,7 @@ class Feeder:
                 left[lane] -= (claimed := self._claim(claimer, want, beside))
                 if claimed < want and claimer.queue in self._bursts and not self._suspects:
                     left[lane] -= self._claim_burst(claimer, lane, beside)
-            if self._suspects or not any(left.values()) or self.is_spent:
+            if self._suspects or not any(left.values()) or self.has_claimed_all:
                 break
         return left
 
@@ -181,7 +181,7 @@ class Feeder:
         """Return for how many seconds nothing will be due here, if nothing arrives."""
         if self._suspects:
             return 0.0 if self._suspects_are_alone() else 1.0
-        if self._waits_for_suspect() or self.is_spent:
+        if self._waits_for_suspect() or self.has_claimed_all:
             return 1.0
         loads = self._loads()
         polls = (lane.poll_at for kind, lane in self._lanes.items() if not lane.is_full(loads[kind], self._fitting))

@@ -16,7 +16,8 @@ from django.db import DatabaseError, Error
 from django_dbqueue import conf, signals
 from django_dbqueue.databases import Claim
 from django_dbqueue.failures.error_texts import class_path
-from django_dbqueue.lifecycle.moves import Ties, blamed
+from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.lifecycle.moves import Ties
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message

@@ -61,6 +61,14 @@ def test_a_head_takes_the_next_of_its_line_along_in_order_and_under_its_own_toke
         assert standing.lease_until == message.lease_until
 
 
+def test_a_head_without_a_read_left_takes_none_along() -> None:
+    spent, *others = send(*range(3))
+    Message.objects.filter(pk=spent).update(read_count=5, max_reads=5)
+    [row] = take()
+    assert ids(row) == others
+    assert Message.objects.get(pk=spent).is_dead
+
+
 def test_priorities_of_followers_are_their_own() -> None:
     send("first")
     send("second", priority=7)

@@ -39,7 +39,7 @@ def client_clock(monkeypatch: pytest.MonkeyPatch, wrong_by: timedelta) -> Iterat
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: real_time() + wrong_by.total_seconds())
         patch.setattr("django.utils.timezone.datetime", Wrong)
-        patch.setattr("django_dbqueue.lifecycle.claim_rows.datetime", Wrong)
+        patch.setattr("django_dbqueue.claims.claim_rows.datetime", Wrong)
         yield
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
-from django_dbqueue.claims import low_water
+from django_dbqueue.claims import claim as claims
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
-SHARE = low_water.RESCAN_SHARE
+SHARE = claims.RESCAN_SHARE
 
 
 class Clock:
@@ -36,7 +36,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(low_water, "time", clock)
+    monkeypatch.setattr(claims, "time", clock)
     return clock
 
 
@@ -79,7 +79,7 @@ def test_a_look_is_not_dear_for_the_rows_that_it_takes(
     claimer: Claimer, clock: Clock, rows: int, is_dear: bool
 ) -> None:
     Message.objects.enqueue_many(range(rows))
-    clock.step = 0.6 * low_water.EXPENSIVE  # twice in a look
+    clock.step = 0.6 * claims.EXPENSIVE  # twice in a look
     assert len(claim(claimer, 50)) == rows
     clock.step = 0.0
     claim(claimer)
@@ -91,7 +91,7 @@ def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clo
     Message.objects.enqueue("first")
     assert claim(claimer) == ["first"]
     clock.step = 0.0
-    clock.now += low_water.PUT_OFF_MOST
+    clock.now += claims.PUT_OFF_MOST
     claim(claimer)
     assert claimer.low_water.saw_all
 
@@ -172,13 +172,13 @@ def test_a_mark_never_goes_back_when_a_look_saw_all(claimer: Claimer, clock: Clo
 
 def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> None:
     clock.step = 0.5
-    for priority in range(low_water.MARKS_KEPT + 3):
+    for priority in range(claims.MARKS_KEPT + 3):
         Message.objects.enqueue(priority, priority=priority)
         clock.now += SHARE + 1
         assert claim(claimer) == [priority]
     clock.now += SHARE + 1
     assert claim(claimer) == []
-    assert sorted(claimer.low_water.marks) == list(range(3, low_water.MARKS_KEPT + 3))
+    assert sorted(claimer.low_water.marks) == list(range(3, claims.MARKS_KEPT + 3))
 
 
 def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was(clock: Clock) -> None:
@@ -194,9 +194,9 @@ def test_while_claims_come_back_full_they_look_from_the_beginning_once_a_second(
     first.release()
     let_pass(first, 60)
     Message.objects.enqueue("urgent", priority=9)
-    clock.now += 0.9 * low_water.RESCAN_SECONDS
+    clock.now += 0.9 * claims.RESCAN_SECONDS
     assert len(claim(claimer)) == 10
     assert not claimer.low_water.saw_all
-    clock.now += 0.1 * low_water.RESCAN_SECONDS
+    clock.now += 0.1 * claims.RESCAN_SECONDS
     # SQLite takes no mark: what was released came with the claim before
     assert claim(claimer, 2) == ["urgent", 19 if connection.vendor == "sqlite" else 0]

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from django_dbqueue import signals
-from django_dbqueue.claims import low_water
+from django_dbqueue.claims import claim as claims
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.lifecycle import claimer as claiming
 from django_dbqueue.lifecycle.claimer import Claimer
@@ -144,7 +144,7 @@ def test_a_claim_that_waited_with_its_acks_is_made_anew_after_them(
     monkeypatch.setattr(settler, "refused", lambda: (alone.append(status(finished, next_one)), refused()))
     if claimer.low_water.priorities:
         monkeypatch.setattr(claiming, "time", clock)
-        monkeypatch.setattr(low_water, "time", clock)
+        monkeypatch.setattr(claims, "time", clock)
         claimer.low_water._again_at = clock.now + 3_600
 
     def wait(execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from django_dbqueue.claims import claims_sql
+from django_dbqueue.claims.claim_rows import Terms, first_statement
 from django_dbqueue.databases import Claim, Statement
 from django_dbqueue.databases.moments import as_text, to_column
 from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS
@@ -20,13 +21,13 @@ from django_dbqueue.keys import key_hash
 from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.lifecycle.archive_sql import Behind
-from django_dbqueue.lifecycle.claim_rows import Terms, first_statement
 from django_dbqueue.models import Message
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.streams import stream_messages_sql
+from django_dbqueue.streams.stream_claimer import FOUND
 from django_dbqueue.worker import idle_poll_sql
 from django_dbqueue.worker.idle_poll_sql import EXPIRED, READY
 from tests.plans import crowd
@@ -97,12 +98,10 @@ RANGES: dict[str, Build] = {
     "claim from a backlog behind a mark": lambda d, t: claim_from(d, crowd.BACKLOG, LIMIT, t.mark_in_backlog),
     "claim of what is delayed": lambda d, _: claims_sql.due(d, MESSAGE_COLUMNS, crowd.QUEUE, NEW, 9, LIMIT),
     "claim from a queue that isn't there": lambda d, _: claim_from(d, "nothing", LIMIT, None),
-    "claim for a stream": lambda d, _: stream_messages_sql.due_for_stream(d, crowd.QUEUE, 0, LIMIT, None, None),
-    "claim for a stream behind the mark": lambda d, t: stream_messages_sql.due_for_stream(
-        d, crowd.QUEUE, 0, LIMIT, t.mark, None
-    ),
-    "claim for a stream until a moment": lambda d, t: stream_messages_sql.due_for_stream(
-        d, crowd.BACKLOG, 0, LIMIT, t.mark_in_backlog, t.mark_in_backlog[0]
+    "claim for a stream": lambda d, _: claims_sql.due(d, FOUND, crowd.QUEUE, NEW, 0, LIMIT),
+    "claim for a stream behind the mark": lambda d, t: claims_sql.due(d, FOUND, crowd.QUEUE, NEW, 0, LIMIT, t.mark),
+    "claim for a stream until a moment": lambda d, t: claims_sql.due(
+        d, FOUND, crowd.BACKLOG, NEW, 0, LIMIT, t.mark_in_backlog, until=t.mark_in_backlog[0]
     ),
     "rescue": lambda d, _: claims_sql.due(d, ("id",), crowd.QUEUE, RUNNING, 0, LIMIT),
     "rescue of what runs in time": lambda d, _: claims_sql.due(d, ("id",), crowd.QUEUE, RUNNING, 9, LIMIT),
@@ -146,21 +145,20 @@ def take_ids(server: Any, ids: list[int]) -> Statement:
     return claims_sql.take_ids(server, ids, change)
 
 
-def _park(server: Any) -> Any:
-    return stream_messages_sql.park(server, token=1, session=1, lease=60.0, max_reads=5)
+def _park(server: Any, among: Statement) -> Statement:
+    change = claims_sql.take(server, token=1, worker_id=None, session=1, lease=60.0, max_reads=5, now=None, parks=True)
+    return fences_sql.move(server, change, stream_messages_sql.waiting(among))
+
+
+def _ack(server: Any, among: Statement) -> Statement:
+    return fences_sql.move(server, changes_sql.ack(server), stream_messages_sql.held_in_claim(among, 1))
 
 
 BY_ID: dict[str, Build] = {
-    "park for a stream": lambda d, t: stream_messages_sql.move_due(d, _park(d), stream_messages_sql.named(t.ids)),
-    "park a range for a stream": lambda d, t: stream_messages_sql.move_due(
-        d, _park(d), stream_messages_sql.between(t.ids[0], t.ids[-1])
-    ),
-    "ack of a stream": lambda d, t: stream_messages_sql.move_parked(
-        d, changes_sql.ack(d), stream_messages_sql.named([claim.id for claim in t.running[:LIMIT]]), 1
-    ),
-    "ack of a range of a stream": lambda d, t: stream_messages_sql.move_parked(
-        d, changes_sql.ack(d), stream_messages_sql.between(t.ids[0], t.ids[-1]), 1
-    ),
+    "park for a stream": lambda d, t: _park(d, stream_messages_sql.named(t.ids)),
+    "park a range for a stream": lambda d, t: _park(d, stream_messages_sql.between(t.ids[0], t.ids[-1])),
+    "ack of a stream": lambda d, t: _ack(d, stream_messages_sql.named([claim.id for claim in t.running[:LIMIT]])),
+    "ack of a range of a stream": lambda d, t: _ack(d, stream_messages_sql.between(t.ids[0], t.ids[-1])),
     "read for a stream": lambda d, t: stream_messages_sql.delivered(d, "id", stream_messages_sql.named(t.ids), 1),
     "read of a range for a stream": lambda d, t: stream_messages_sql.delivered(
         d, "id", stream_messages_sql.between(t.ids[0], t.ids[-1]), 1

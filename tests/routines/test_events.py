@@ -49,8 +49,7 @@ def test_what_a_claim_takes_from_a_late_holder_is_told(client: Client) -> None:
 def test_a_row_without_a_read_left_is_told_of(client: Client) -> None:
     message = written_by_sql("1", read_count=2, max_reads=2)
     assert client.claim(QUEUE) == []
-    [(message_id, kind, _reads, why)] = told()
-    assert (message_id, kind, why) == (message.pk, "died", "ReadsSpent")
+    assert told() == [(message.pk, "died", 2, "ReadsSpent")]
 
 
 def test_what_the_caller_rolls_back_is_not_told(client: Client) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.apps import apps
 
+from django_dbqueue.claims import burial
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.signals import message_died
-from django_dbqueue.streams import burial
 from django_dbqueue.streams.ownership import REQUEUE
 from django_dbqueue.streams.stream_release import release_stream
 from tests.factories import QUEUE, MessageFactory, claimed, row, stuck
@@ -51,23 +51,39 @@ def left_by(message: Message) -> tuple[dict[str, Any], tuple[Any, ...]]:
     last = MessageEvent.objects.filter(message_id=message.pk).latest("pk")
     assert last.failure_id is not None
     group = Failure.objects.get(pk=last.failure_id)
-    return standing, (last.kind, last.detail, last.actor, last.exception, group.queue, group.exception)
+    assert last.claimed_at == row(message)["claimed_at"]
+    assert last.conn_id is not None
+    return standing, (
+        last.kind,
+        last.detail,
+        last.actor,
+        last.exception,
+        group.queue,
+        group.exception,
+        last.read_count,
+    )
 
 
 def errors_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
 
 
+@pytest.mark.parametrize(("max_reads", "reads"), [(2, 2), (None, SPEC.max_reads)], ids=["its own", "by the settings"])
 def test_a_message_without_reads_is_buried_alike_by_a_claim_and_by_a_stream(
-    query: Callable[..., Query], died: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+    query: Callable[..., Query],
+    died: list[dict[str, Any]],
+    caplog: pytest.LogCaptureFixture,
+    max_reads: int | None,
+    reads: int,
 ) -> None:
-    one = MessageFactory(max_reads=2)
-    Message.objects.filter(pk=one.pk).update(read_count=2)
+    one = MessageFactory(max_reads=max_reads)
+    Message.objects.filter(pk=one.pk).update(read_count=reads)
     assert claimed() == []
-    other = MessageFactory(max_reads=2)
-    Message.objects.filter(pk=other.pk).update(read_count=2)
+    other = MessageFactory(max_reads=max_reads)
+    Message.objects.filter(pk=other.pk).update(read_count=reads)
     assert query().claim() is None
     assert left_by(one) == left_by(other)
+    assert row(one)["read_count"] == left_by(one)[1][-1] == reads
     assert Failure.objects.get().exception == "ReadsSpent"
     by_claim, by_stream = died
     assert (by_claim.pop("message_id"), by_stream.pop("message_id")) == (one.pk, other.pk)

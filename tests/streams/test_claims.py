@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.claims import low_water
+from django_dbqueue.claims import claim as claims
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
 from django_dbqueue.liveness.guardian import Guardian
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
@@ -94,19 +94,19 @@ def test_a_slow_chunk_hides_a_higher_priority_for_a_second_and_no_longer(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parking a large chunk takes its time, which is none that was spent on reading from the beginning."""
-    clock, park = Clock(), stream_claimer.StreamClaimer._park
-    monkeypatch.setattr(low_water, "time", clock)
+    clock, hold = Clock(), stream_claimer._Filling.hold
+    monkeypatch.setattr(claims, "time", clock)
 
-    def slowly(*arguments: Any) -> int:
+    def slowly(*arguments: Any) -> None:
         clock.now += 10.0
-        return park(*arguments)
+        hold(*arguments)
 
-    monkeypatch.setattr(stream_claimer.StreamClaimer, "_park", slowly)
+    monkeypatch.setattr(stream_claimer._Filling, "hold", slowly)
     MessageFactory.create_batch(4)
     one = query()
     one.claim(2)
     urgent = MessageFactory(priority=9)
-    clock.now += low_water.RESCAN_SECONDS
+    clock.now += claims.RESCAN_SECONDS
     one.claim(1)
     assert ids_of(2) == [urgent.pk]
 

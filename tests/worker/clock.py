@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.claims import low_water
+from django_dbqueue.claims import claim as claims
 from django_dbqueue.consumers.registry import Consumer, largest_batch
 from django_dbqueue.lifecycle import claimer
 from django_dbqueue.sessions.django_session import session_of
@@ -38,7 +38,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        for module in (claimer, low_water, feeder, pace, heartbeat):
+        for module in (claimer, claims, feeder, pace, heartbeat):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:

@@ -8,11 +8,12 @@ import pytest
 from django.db import DatabaseError, connection
 
 from django_dbqueue import flow
-from django_dbqueue.claims.low_water import RESCAN_SECONDS
+from django_dbqueue.claims import claim
+from django_dbqueue.claims.claim import RESCAN_SECONDS
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import server_of
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import claimer, expired_streams, rescue
+from django_dbqueue.lifecycle import expired_streams, rescue
 from django_dbqueue.liveness.guardian import LOOK_AGAIN
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow, clock
@@ -172,13 +173,13 @@ def test_more_priorities_than_are_remembered_hide_no_message(idle: Turns) -> Non
 def test_a_priority_that_was_never_seen_is_claimed_from_within_a_second_though_looks_are_dear(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = claimer.priorities_in_use
+    real = claim.priorities_in_use
 
     def dear(*place: str) -> list[int]:
         turns.clock.now += 1.0
         return real(*place)
 
-    monkeypatch.setattr(claimer, "priorities_in_use", dear)
+    monkeypatch.setattr(claim, "priorities_in_use", dear)
     waiting()
     turns.go_on(60, lambda: len(turns.holding))
     [delivery] = turns.holding.take_back()

@@ -26,7 +26,7 @@ BEGIN
             SET _end = FALSE; -- somebody else was faster
         ELSE
             {take};
-            IF _max_reads > 0 AND _read_count >= _max_reads THEN
+            IF {had_no_reads} THEN
                 {record_bury};
                 {bury};
                 IF LAST_INSERT_ID() <> 0 THEN

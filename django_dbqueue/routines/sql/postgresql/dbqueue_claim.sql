@@ -32,7 +32,7 @@ BEGIN
                 )
                 SELECT * FROM taken ORDER BY was_due, id
             LOOP
-                IF _row.max_reads > 0 AND _row.read_count > _row.max_reads THEN
+                IF {had_no_reads} THEN
                     {record_bury};
                     {bury};
                     IF _row.lane IS NOT NULL THEN

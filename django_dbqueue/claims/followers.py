@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
+from django_dbqueue.claims.claim_rows import Claimed, ClaimSource, lock_parked, take_parked
 from django_dbqueue.databases.statement import MAX_IDS, Row, chunks
 from django_dbqueue.lanes import lanes_sql
-from django_dbqueue.lifecycle.claim_rows import Claimed, ClaimRange, Terms, lock_parked, take_parked
 
 LINES_AT_ONCE: Final = 100
 """Lines that one statement reads; SQLite allows 500 parts of a UNION."""
@@ -22,7 +22,7 @@ Followers = dict[int, list[Claimed]]
 """What was taken along, in order, by the id of the head."""
 
 
-def take_along(source: ClaimRange, heads: Iterable[Claimed], terms: Terms, *, each: int, most: int) -> Followers:
+def take_along(source: ClaimSource, heads: Iterable[Claimed], *, each: int, most: int) -> Followers:
     """Take up to ``each`` of the line behind each head, and ``most`` of all, in the transaction that took the heads.
 
     A line is taken as far as its messages could begin now: up to one that isn't due yet, that must run alone, or that
@@ -39,14 +39,14 @@ def take_along(source: ClaimRange, heads: Iterable[Claimed], terms: Terms, *, ea
     going = {lane: list(takewhile(locked.__contains__, line)) for lane, line in lines.items()}
     taken: dict[int, Claimed] = {}
     for ids in chunks((one for line in going.values() for one in line), MAX_IDS):
-        taken |= {each.claim.id: each for each in take_parked(source, [locked[one] for one in ids], terms)}
+        taken |= {each.claim.id: each for each in take_parked(source, [locked[one] for one in ids])}
     places = [(lane, one) for lane, line in going.items() for one in line]
     if places:
         source.session.run(lanes_sql.follow(source.session.server, places))
     return {leads[lane]: [taken[one] for one in line] for lane, line in going.items() if line}
 
 
-def _lines(source: ClaimRange, lanes: Sequence[int], each: int) -> dict[int, list[int]]:
+def _lines(source: ClaimSource, lanes: Sequence[int], each: int) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for part in chunks(lanes, LINES_AT_ONCE):
         for lane, message_id in source.session.fetch(lanes_sql.behind(source.session.server, part, each)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from operator import itemgetter
@@ -30,36 +31,22 @@ _making = threading.RLock()
 """Makes a handler and a heartbeat that ask at once get the same object."""
 
 
+@dataclass(slots=True, eq=False)
 class Claimed:
     """A claimed row, the message built from it, and what is known without that, as the claim left it."""
 
-    __slots__ = (
-        "_is_left",
-        "_make",
-        "_row",
-        "claim",
-        "crashes",
-        "flow",
-        "lane",
-        "lease_seconds",
-        "made",
-        "max_reads",
-        "read_count",
-    )
-
-    def __init__(self, claim: Claim, row: Sequence[object], make: Callable[[Claimed, Sequence[object]], Any]) -> None:
-        self.claim = claim
-        self.read_count = 0
-        self.max_reads = 0
-        self.crashes = 0
-        self.lease_seconds = 0.0
-        self.lane: int | None = None
-        self.flow: int | None = None
-        self._row = row
-        self._make = make
-        self.made: Any = None
-        """The message, once it has been built."""
-        self._is_left = False
+    claim: Claim
+    _row: Sequence[object]
+    _make: Callable[[Claimed, Sequence[object]], Any]
+    read_count: int = 0
+    max_reads: int = 0
+    crashes: int = 0
+    lease_seconds: float = 0.0
+    lane: int | None = None
+    flow: int | None = None
+    made: Any = None
+    """The message, once it has been built."""
+    _is_left: bool = False
 
     def let_go(self) -> None:
         """Forget what was read for the handler alone, now that it has ended; the next access reads it again."""
@@ -91,21 +78,30 @@ class Terms(NamedTuple):
     """The same: after how many reads a message is dead, 0 for never."""
 
 
-class ClaimRange(NamedTuple):
-    """A range of the claim index, and what builds messages from its rows."""
+class ClaimSource(NamedTuple):
+    """Where a claim takes rows from, on what terms, and what builds messages from them."""
 
     hydrator: Hydrator
     session: ClaimingSession
     queue: str
-    priority: int
+    terms: Terms
     most_bytes: int | None = None
     """The database keeps a larger body until the worker that handles the message reads it."""
 
 
-def take_range(source: ClaimRange, limit: int, mark: Mark | None, terms: Terms) -> tuple[list[Claimed], Mark | None]:
+def take_range(source: ClaimSource, priority: int, limit: int, mark: Mark | None) -> tuple[list[Claimed], Mark | None]:
     """Take what is due after the mark; return it, and the mark after it."""
-    take = _take_and_return if _takes_at_once(source.session.server) else _lock_and_take
-    return take(source, limit, mark, terms)
+    session, known = source.session, {**_known(source), "priority": priority}
+    statement = first_statement(session.server, source.queue, priority, limit, mark, source.terms, source.most_bytes)
+    if not _takes_at_once(session.server):
+        rows = session.fetch(statement)
+        claimed = _take_locked(source, rows, CLAIMED_COLUMNS, known) if rows else []
+        return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0]) if rows else None
+    rows = session.fetch_messages(statement)
+    rows.sort(key=itemgetter(-1, 0))
+    make = source.hydrator(TAKEN_COLUMNS, **known)
+    taken = _claimed(rows, TAKEN_COLUMNS, source.terms, lambda _, row: make(row), charged=0)
+    return taken, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
 
 
 def first_statement(
@@ -130,34 +126,11 @@ def _takes_at_once(server: Server) -> bool:
     return server.returns_rows and bool(server.session_id)
 
 
-def _take_and_return(
-    source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
-) -> tuple[list[Claimed], Mark | None]:
-    _, session, queue, priority, most_bytes = source
-    statement = first_statement(session.server, queue, priority, limit, mark, terms, most_bytes)
-    rows = session.fetch_messages(statement)
-    rows.sort(key=itemgetter(-1, 0))
-    make = source.hydrator(TAKEN_COLUMNS, **_known(source, terms))
-    taken = _claimed(rows, TAKEN_COLUMNS, terms, lambda _, row: make(row), charged=0)
-    return taken, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
-
-
-def _lock_and_take(
-    source: ClaimRange, limit: int, mark: Mark | None, terms: Terms
-) -> tuple[list[Claimed], Mark | None]:
-    _, session, queue, priority, most_bytes = source
-    rows = session.fetch(first_statement(session.server, queue, priority, limit, mark, terms, most_bytes))
-    if not rows:
-        return [], None
-    claimed = _take_locked(source, rows, CLAIMED_COLUMNS, terms, _known(source, terms))
-    return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0])
-
-
 def _take_locked(
-    source: ClaimRange, rows: list[Row], columns: tuple[str, ...], terms: Terms, known: dict[str, Any]
+    source: ClaimSource, rows: list[Row], columns: tuple[str, ...], known: dict[str, Any]
 ) -> list[Claimed]:
     """Take rows of these columns, and the clock's time behind them, that are locked."""
-    session, server = source.session, source.session.server
+    session, server, terms = source.session, source.session.server, source.terms
     now = rows[0][-1]
     process = os.getpid()
     change = claims_sql.take(server, **terms._asdict(), session=process, now=now)
@@ -172,7 +145,7 @@ def _take_locked(
     return _claimed(rows, columns, terms, partial(_as_taken, make, moment, ends), charged=1)
 
 
-def lock_parked(source: ClaimRange, ids: Sequence[int]) -> list[Row]:
+def lock_parked(source: ClaimSource, ids: Sequence[int]) -> list[Row]:
     """Lock those of these messages that wait for nothing but their turn; return rows for ``take_parked``."""
     session = source.session
     at_once = _takes_at_once(session.server)
@@ -180,12 +153,11 @@ def lock_parked(source: ClaimRange, ids: Sequence[int]) -> list[Row]:
     return session.fetch(claims_sql.parked(session.server, ids, names, source.most_bytes))
 
 
-def take_parked(source: ClaimRange, rows: list[Row], terms: Terms) -> list[Claimed]:
+def take_parked(source: ClaimSource, rows: list[Row]) -> list[Claimed]:
     """Take messages that ``lock_parked`` returned, whatever their priority, in this order."""
-    session, known = source.session, _known(source, terms)
-    del known["priority"]
+    session, terms, known = source.session, source.terms, _known(source)
     if not _takes_at_once(session.server):
-        return _take_locked(source, rows, _OF_ANY_PRIORITY, terms, known)
+        return _take_locked(source, rows, _OF_ANY_PRIORITY, known)
     columns = (*TAKEN_COLUMNS, "priority")
     change = claims_sql.take(session.server, **terms._asdict(), session=None, now=None)
     ids = [row[0] for row in rows]
@@ -196,15 +168,15 @@ def take_parked(source: ClaimRange, rows: list[Row], terms: Terms) -> list[Claim
     return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
 
 
-def _known(source: ClaimRange, terms: Terms) -> dict[str, Any]:
+def _known(source: ClaimSource) -> dict[str, Any]:
     """Return the attributes that all messages of a claim share, and that it needn't read."""
+    terms = source.terms
     return {
         "queue": source.queue,
         "status": RUNNING,
         "worker_id": terms.worker_id,
         "claim_token": terms.token,
         "held_token": terms.token,
-        "priority": source.priority,
         "finished_at": None,
     }
 
@@ -218,17 +190,20 @@ def _claimed(
     charged: int,
 ) -> list[Claimed]:
     reads, limit, crashes, lease, lane, flow = (columns.index(name) for name in _READ_FIRST)
-    taken = []
-    for row in rows:
-        claimed = Claimed(Claim(row[0], terms.token), row, make)
-        claimed.read_count = row[reads] + charged
-        claimed.max_reads = terms.max_reads if row[limit] is None else row[limit]
-        claimed.crashes = row[crashes]
-        claimed.lease_seconds = row[lease] or terms.lease
-        claimed.lane = row[lane]
-        claimed.flow = row[flow]
-        taken.append(claimed)
-    return taken
+    return [
+        Claimed(
+            Claim(row[0], terms.token),
+            row,
+            make,
+            row[reads] + charged,
+            terms.max_reads if row[limit] is None else row[limit],
+            row[crashes],
+            row[lease] or terms.lease,
+            row[lane],
+            row[flow],
+        )
+        for row in rows
+    ]
 
 
 def _as_taken(
