@@ -20,7 +20,8 @@ from django.db import Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import conf
-from django_dbqueue.databases import NetworkServer
+from django_dbqueue.databases import terms_of
+from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
@@ -75,7 +76,7 @@ class Presence:
 
     def begin_holding(self, held: int) -> None:
         """Promise quick beats before the first of these messages starts."""
-        if self.beats_too_slowly and isinstance(session_of(self._using).server, NetworkServer):
+        if self.beats_too_slowly and session_of(self._using).server.sessions:
             self._write(held=held, every=BEAT_HOLDING)
 
     # -- the heartbeat ------------------------------------------------------------------------------------
@@ -98,11 +99,11 @@ class Presence:
 
     def _prove(self, session: OwnSession) -> bool:
         """Check from here that the main thread's session is what it believes; warn once if it never was."""
-        server = session_of(self._using).server
-        if not isinstance(server, NetworkServer):
+        sessions = session_of(self._using).server.sessions
+        if sessions is None:
             return False
         was_proven = session is self._proven
-        doubt = session.doubt or _doubt(self._using, server, session, seen_before=was_proven)
+        doubt = session.doubt or _doubt(self._using, sessions, session, seen_before=was_proven)
         self._proven = None if doubt else session
         self._failures = 0 if not doubt or was_proven else self._failures + 1
         if (session.doubt or self._failures > 1) and not self._warned and session is self._session:
@@ -143,14 +144,14 @@ class Presence:
 
 
 def _take_session(using: str) -> OwnSession:
-    connection, server = connections[using], session_of(using).server
-    if not isinstance(server, NetworkServer):
+    connection, sessions = connections[using], session_of(using).server.sessions
+    if sessions is None:
         return OwnSession(os.getpid())
     connection.ensure_connection()
-    [(conn_id, here)] = session_of(using).fetch(server.sessions.me())
+    [(conn_id, here)] = session_of(using).fetch(sessions.me())
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
-        lock, doubt = _take_lock(using, server)
+        lock, doubt = _take_lock(using, sessions)
     told = told_by_driver(connection)
     if told is None and lock is None:
         doubt = "it holds no named lock, and its driver doesn't report which session it was given"
@@ -159,16 +160,16 @@ def _take_session(using: str) -> OwnSession:
             f"the connection was opened as session {told} but works as session {conn_id}, so there is a connection "
             "pooler between this worker and the database"
         )
-    elif session_of(using).fetch(server.sessions.me()) != [(conn_id, here)]:
+    elif session_of(using).fetch(sessions.me()) != [(conn_id, here)]:
         doubt = "its session changes from statement to statement, so there is a connection pooler in between"
     return OwnSession(int(conn_id), str(here), lock, doubt)
 
 
-def _take_lock(using: str, server: NetworkServer) -> tuple[int | None, str]:
+def _take_lock(using: str, sessions: SessionsSQL) -> tuple[int | None, str]:
     """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = session_of(using).fetch(server.sessions.take_lock(number))
+        [(taken,)] = session_of(using).fetch(sessions.take_lock(number))
     except Error:
         if not connections[using].is_usable():
             raise
@@ -178,21 +179,17 @@ def _take_lock(using: str, server: NetworkServer) -> tuple[int | None, str]:
 
 def told_by_driver(connection: BaseDatabaseWrapper) -> int | None:
     """Return the session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
-    raw = connection.connection
-    if connection.vendor == "mysql":
-        return int(raw.thread_id()) % 2**32 if hasattr(raw, "thread_id") else None
-    info = getattr(raw, "info", None)
-    return int(info.backend_pid) if info is not None else None
+    return terms_of(connection.vendor).driver.greeted(connection.connection)
 
 
-def _doubt(using: str, server: NetworkServer, session: OwnSession, *, seen_before: bool) -> str:
+def _doubt(using: str, sessions: SessionsSQL, session: OwnSession, *, seen_before: bool) -> str:
     """Say why the session is not what it believes to be, as seen from the heartbeat's; '' if it is."""
     if session.lock is None:
-        return _doubt_of_listed(using, server, session)
+        return _doubt_of_listed(using, sessions, session)
     if seen_before:
-        [(held,)] = session_of(using).fetch(server.sessions.is_held(session.lock, session.conn_id))
+        [(held,)] = session_of(using).fetch(sessions.is_held(session.lock, session.conn_id))
         return "" if held else "its lock is free"
-    [(here, holder, *_)] = session_of(using).fetch(server.sessions.lock_holder(session.lock))
+    [(here, holder, *_)] = session_of(using).fetch(sessions.lock_holder(session.lock))
     if here != session.server:
         return f"its connections lead to two servers ({session.server}; {here})"
     if holder is None:
@@ -205,7 +202,7 @@ def _doubt(using: str, server: NetworkServer, session: OwnSession, *, seen_befor
     return ""
 
 
-def _doubt_of_listed(using: str, server: NetworkServer, session: OwnSession) -> str:
+def _doubt_of_listed(using: str, sessions: SessionsSQL, session: OwnSession) -> str:
     """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
-    [(_, here)] = session_of(using).fetch(server.sessions.me())
+    [(_, here)] = session_of(using).fetch(sessions.me())
     return "" if here == session.server else f"its connections lead to two servers ({session.server}; {here})"

@@ -98,7 +98,7 @@ def facts(server: Server, event: Event) -> tuple[str, tuple[object, ...]]:
     failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
     if blamed:
         failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
-    worker = server.joined("w.host", "':'", "w.pid")
+    worker = server.joined.format("w.host", "':'", "w.pid")
     sql = (
         f"id, queue, {kind}, {server.now}, read_count, claimed_at, conn_id, "
         f"(SELECT {worker} FROM {server.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}, %s"
