@@ -15,6 +15,7 @@ from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
 from django_dbqueue import conf
+from django_dbqueue.databases import SERVERS
 from django_dbqueue.doctor.checklist import CHECKS
 from django_dbqueue.doctor.examination import FIRST
 from django_dbqueue.routines.rendering import NAMES
@@ -157,7 +158,7 @@ def test_every_check_is_told() -> None:
         *(ROOT / "django_dbqueue" / "checks").glob("*.py"),
         ROOT / "django_dbqueue" / "tasks" / "backend_checks.py",
     ]
-    ids = {id_ for file in checks for id_ in re.findall(r'id="(dbqueue\.[EW]\d+)"', file.read_text())}
+    ids = {id_ for file in checks for id_ in re.findall(r'"(dbqueue\.[EW]\d+)"', file.read_text())}
     assert ids
     assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))
 
@@ -168,7 +169,7 @@ def test_every_check_and_every_option_of_the_doctor_is_told() -> None:
     words = {"mysql": "MySQL, MariaDB", "postgresql": "PostgreSQL", "sqlite": "SQLite"}
     on: dict[str, set[str]] = {name: set(words) for name in FIRST}
     for check in CHECKS:
-        on.setdefault(check.name, set()).update(check.vendors)
+        on.setdefault(check.name, set()).update(each for each, server in SERVERS.items() if check.on(server))
     told = {
         name: "all" if of == set(words) else ", ".join(words[one] for one in words if one in of)
         for name, of in on.items()

@@ -12,12 +12,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, models, router, transaction
 
-from django_dbqueue.databases.transient_errors import sqlstate_of
+from django_dbqueue.databases import means
 
 KEPT: Final = (0x10FFFF, 0xFFFF, 0x7F)
 """The last character that is written as it is, in each try: all, those of utf8mb3, ASCII."""
-_REFUSED: Final = (1366, 3988)
-_REFUSED_STATES: Final = ("22P05",)
 
 
 def note(user: Any, rows: Sequence[models.Model], flag: int, text: str, *, object_id: str | None = None) -> None:
@@ -38,7 +36,7 @@ def note(user: Any, rows: Sequence[models.Model], flag: int, text: str, *, objec
             with transaction.atomic(using=router.db_for_write(LogEntry)):
                 _save(entries)
         except DatabaseError as error:
-            if last == KEPT[-1] or not _is_about_characters(error):
+            if last == KEPT[-1] or not means(error, "characters"):
                 raise
         else:
             return
@@ -53,9 +51,3 @@ def _save(entries: list[LogEntry]) -> None:
 
 def _escaped(text: str, last: int) -> str:
     return "".join(each if ord(each) <= last else each.encode("ascii", "backslashreplace").decode() for each in text)
-
-
-def _is_about_characters(error: DatabaseError) -> bool:
-    cause = error.__cause__
-    number = cause.args[0] if cause is not None and cause.args else None
-    return number in _REFUSED or sqlstate_of(cause) in _REFUSED_STATES

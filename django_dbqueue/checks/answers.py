@@ -1,31 +1,34 @@
-"""Querying a server, and the one finding that all of them share."""
+"""Asking a server about itself, for the system checks and the doctor."""
 
 from __future__ import annotations
 
-from django.core import checks
-from django.db.backends.base.base import BaseDatabaseWrapper
+from collections.abc import Sequence
+from typing import Any
 
-from django_dbqueue.databases import Statement
+from django_dbqueue import conf
+from django_dbqueue.databases import server_of, terms_of
+from django_dbqueue.envelope import INSERT_SIZE
 
 
-def answers(connection: BaseDatabaseWrapper, question: Statement) -> dict[str, str]:
-    """Return the (name, value) rows of an answer, names in lower case."""
+def examined_by(connection: Any, tables: Sequence[str]) -> dict[str, Any]:
+    """Ask a server what it reports about itself; return the fields of ``Examined``."""
+    try:
+        largest = int(conf.get("MAX_PAYLOAD_BYTES"))
+    except (AttributeError, TypeError, ValueError):
+        largest = None  # the check of the settings reports it
+    question = server_of(connection).facts.settings
     with connection.cursor() as cursor:
-        cursor.execute(question.sql, question.params or None)
-        return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+        cursor.execute(question.sql, question.params)
+        answers = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+    return {
+        "connection": connection,
+        "answers": answers,
+        "tables": tables,
+        "largest": largest,
+        "sent_together": INSERT_SIZE,
+    }
 
 
-def check_isolation(alias: str, level: str) -> list[checks.CheckMessage]:
-    """Warn of a transaction isolation other than READ COMMITTED, given in any spelling."""
-    words = level.upper().replace("-", " ").replace("_", " ")
-    if words == "READ COMMITTED":
-        return []
-    return [
-        checks.Warning(
-            f"Transactions in the database {alias!r} are {words}: those that enqueue or settle wait for each other, "
-            "deadlock or fail to serialise more often. If the transaction is yours, you have to retry it.",
-            hint="Set 'isolation_level' in OPTIONS to READ COMMITTED, or keep transactions that enqueue short and "
-            "retry them.",
-            id="dbqueue.W011",
-        )
-    ]
+def is_in_memory(connection: Any) -> bool:
+    """Return whether the database ends with its process, which no other can share."""
+    return terms_of(connection.vendor).is_file and connection.is_in_memory_db()

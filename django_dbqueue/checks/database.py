@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from django.apps import apps
@@ -11,16 +11,18 @@ from django.db import Error as DatabaseError
 from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_dbqueue.checks import mysql_checks, postgresql_checks, sqlite_checks
+from django_dbqueue.checks.answers import examined_by
 from django_dbqueue.checks.settings_checks import queue_alias, unknown_alias
+from django_dbqueue.checks.text_columns import check_columns
+from django_dbqueue.checks.wrong_servers import messages
 from django_dbqueue.databases import server_of
+from django_dbqueue.databases.facts import Examined, Judgement
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.routines import installer_sql
 
-_BY_VENDOR: Final[dict[str, Callable[[BaseDatabaseWrapper], list[checks.CheckMessage]]]] = {
-    "mysql": mysql_checks.check,
-    "postgresql": postgresql_checks.check,
-    "sqlite": sqlite_checks.check,
-}
+TABLES: Final = (Tables.message, Tables.archived, Tables.mutex)
+"""Those whose rows must be in transactions for a worker to start."""
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: object) -> list[checks.CheckMessage]:
@@ -45,7 +47,7 @@ def check_connection(connection: BaseDatabaseWrapper) -> list[checks.CheckMessag
         return [checks.Error(f"The queue can't use the database {alias!r}.", hint=str(error), id="dbqueue.E011")]
     try:
         connection.ensure_connection()
-        return [*check_autocommit(connection), *_BY_VENDOR[connection.vendor](connection)]
+        return [*check_autocommit(connection), *_check_server(connection)]
     except DatabaseError as error:
         return [
             checks.Error(
@@ -67,6 +69,34 @@ def check_autocommit(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMe
             "without it (DBQUEUE['DATABASE']).",
             id="dbqueue.E016",
         )
+
+
+def _check_server(connection: BaseDatabaseWrapper) -> list[checks.CheckMessage]:
+    server, found = server_of(connection), list[checks.CheckMessage]()
+    of = Examined(**examined_by(connection, TABLES))
+    for name, judge in server.facts.judges.items():
+        found += messages(of.alias, judge(of))
+        if found and name == "driver":  # the others may not understand its answers
+            return found
+    if "collations" in server.facts.questions:
+        found += check_columns(connection)
+    if server.has_schemas:
+        found += messages(of.alias, _routines(of))
+    return found
+
+
+def check_schema(connection: BaseDatabaseWrapper) -> list[checks.CheckMessage]:
+    """Warn of a schema on the path where others may create objects that then run with our rights."""
+    judges = server_of(connection).facts.judges
+    if "schema" not in judges:
+        return []
+    return list(messages(connection.alias, judges["schema"](Examined(**examined_by(connection, TABLES)))))
+
+
+def _routines(of: Examined) -> Iterator[Judgement]:
+    """Judge stored routines: they stay as they were created, whatever version of the package is running now."""
+    if found := of.ask(installer_sql.unsafe_on_postgresql()):
+        yield Judgement("old routines", {"count": len(found), "first": found[0][0]})
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from django.core import checks
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Value
 
-from django_dbqueue.databases.server_facts import mysql_collations
+from django_dbqueue.databases.mysql_facts import collations
 
 WHOLE: Final = ("ascii", "utf8mb4")
 """The character sets of our columns: what is in ASCII by its nature, and every character."""
@@ -41,7 +41,7 @@ def spoiled(connection: BaseDatabaseWrapper) -> list[TextColumn]:
         for model in apps.get_app_config("django_dbqueue").get_models()
         for field in model._meta.local_concrete_fields
     }
-    question = mysql_collations(sorted({table for table, _column in wanted}))
+    question = collations(sorted({table for table, _column in wanted}))
     with connection.cursor() as cursor:
         cursor.execute(question.sql, question.params)
         found = cursor.fetchall()

@@ -32,7 +32,7 @@ def due(
     ``most_bytes``: a larger body is returned as NULL.
     """
     if moments_as_text:
-        columns, now = _columns_as_text(server, tuple(names), most_bytes), server.as_text(server.now)
+        columns, now = _columns_as_text(server, tuple(names), most_bytes), server.as_text.format(server.now)
     else:
         columns, now = server.columns(names), server.now
     behind, params = Statement(f"available_at <= {server.now}", ())
@@ -55,7 +55,7 @@ def _columns_as_text(server: Server, names: tuple[str, ...], most_bytes: int | N
     quoted = {name: server.columns([name]) for name in names} | {
         "body": _body(server, server.columns(["body"]), most_bytes)
     }
-    return ", ".join(server.as_text(one) if name in MOMENTS else one for name, one in quoted.items())
+    return ", ".join(server.as_text.format(one) if name in MOMENTS else one for name, one in quoted.items())
 
 
 @cache
@@ -67,7 +67,7 @@ def _columns_of(server: Server, names: tuple[str, ...], row: str, most_bytes: in
 def _body(server: Server, body: str, most_bytes: int | None) -> str:
     if most_bytes is None:
         return body
-    return f"CASE WHEN {server.size_of(body)} <= {most_bytes:d} THEN {body} END" if most_bytes else "NULL"
+    return f"CASE WHEN {server.size_of.format(body)} <= {most_bytes:d} THEN {body} END" if most_bytes else "NULL"
 
 
 def take(
@@ -151,7 +151,7 @@ def parked(server: Server, ids: Sequence[int], names: Sequence[str], most_bytes:
     """
     named = server.id_in(ids)
     return Statement(
-        f"SELECT {_columns_as_text(server, tuple(names), most_bytes)}, {server.as_text(server.now)} "
+        f"SELECT {_columns_as_text(server, tuple(names), most_bytes)}, {server.as_text.format(server.now)} "
         f"FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
         f"AND available_at = {server.parked} AND due_at <= {server.now} AND crashes = 0 "
         f"AND {HAS_READS} ORDER BY id{server.skip_locked}",

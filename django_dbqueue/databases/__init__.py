@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from django_dbqueue.databases.errors import Kind, is_among
 from django_dbqueue.databases.mysql import MYSQL
-from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.postgresql import POSTGRESQL
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.statement import Change, Claim, EventRecord, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-__all__ = ["Change", "Claim", "EventRecord", "InOrder", "NetworkServer", "Server", "Statement", "server_of"]
+__all__ = ["Change", "Claim", "EventRecord", "InOrder", "Server", "Statement", "means", "server_of", "terms_of"]
 
-SERVERS: Final[dict[str, Server]] = {"mysql": MYSQL, "postgresql": POSTGRESQL, "sqlite": SQLITE}
+SERVERS: Final[dict[str, Server]] = {each.vendor: each for each in (MYSQL, POSTGRESQL, SQLITE)}
 
 
 class HasVendor(Protocol):
@@ -33,3 +33,13 @@ def server_of(connection: HasVendor) -> Server:
             f"django_dbqueue runs on MySQL, MariaDB, PostgreSQL and SQLite, not on {connection.vendor!r}: "
             "name one of those in DBQUEUE['DATABASE']."
         ) from None
+
+
+def terms_of(vendor: str) -> Server:
+    """Return the terms of any connection's server: SQLite's, which are the plainest, where the queue can't live."""
+    return SERVERS.get(vendor, SQLITE)
+
+
+def means(error: BaseException, kind: Kind) -> bool:
+    """Return whether a driver's error, or Django's, is of this kind on any server."""
+    return any(is_among(error, server.errors.get(kind, frozenset())) for server in SERVERS.values())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from django_dbqueue.databases import terms_of
+
 
 def to_column(moment: datetime, vendor: str) -> datetime | str:
     """Return an aware moment as a parameter for the queue's columns."""
-    if vendor == "postgresql":
+    if terms_of(vendor).has_zones:
         return moment
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 

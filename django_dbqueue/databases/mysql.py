@@ -6,18 +6,71 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
+from django_dbqueue.databases.driver import AUTOCOMMITS, MYSQL_DRIVER
+from django_dbqueue.databases.errors import Errors
 from django_dbqueue.databases.indexes import Index
-from django_dbqueue.databases.network_server import NetworkServer
+from django_dbqueue.databases.mysql_facts import ENGINES, MYSQL_FACTS
 from django_dbqueue.databases.partitions_sql import MySQLPartitionsSQL
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.session_traces import MYSQL_TRACES
 from django_dbqueue.databases.sessions_sql import MySQLSessionsSQL
 from django_dbqueue.databases.statement import Statement
+from django_dbqueue.statuses import STATUSES
+
+_VICTIM = frozenset({1020, 1213})  # record changed (MariaDB), deadlock
+_SAFE_UPDATES = frozenset({1175})
+_OVERSIZED = frozenset({1118, 1153, 1162, 1301, 1406, 1713, 2020})
+"""A row, a packet, a string, a value, an undo record, a packet of the client."""
+_REFERENCED = frozenset({1216, 1217, 1451, 1452, 1557, 1761, 1762})
+_UNSTORABLE = frozenset(
+    {1048, 1264, 1265, 1267, 1270, 1271, 1292, 1300, 1364, 1366, 1367, 1411, 1690, 1977, 3140, 3854, 3988}
+)
+"""NULL, out of range, cut, of another character set or collation (1366, 1300, 1977, 3854, 3988), no number, no JSON."""
+_CHECKED = frozenset({1442, 1644, 3819, 4025})
+"""A trigger that can't run, or says no; a CHECK (MySQL, MariaDB)."""
+_EXACT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+_ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
 
 
-class MySQL(NetworkServer):
+class MySQL(Server):
     """The terms of both servers; neither needs distinguishing."""
 
-    sessions_class = MySQLSessionsSQL
-    partitions_class = MySQLPartitionsSQL
+    vendor = "mysql"
+    driver = MYSQL_DRIVER
+    facts = MYSQL_FACTS
+    traces = MYSQL_TRACES
+    errors: ClassVar[Errors] = {
+        "victim": _VICTIM,
+        "passing": _VICTIM | {1205, 3572},  # a lock wait timeout, an unavailable lock; not what was cancelled (1317)
+        "waited": frozenset({1205, 3572}),
+        "duplicate": frozenset({1062}),
+        "safe updates": _SAFE_UPDATES,
+        "refused": _SAFE_UPDATES | _OVERSIZED | _REFERENCED | _UNSTORABLE | _CHECKED | {1062},
+        # shutdown, killed (MariaDB), can't connect, gone, lost, ended as idle
+        "lost": frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031}),
+        "full": frozenset({1040, 1203, 1226}),
+        "denied": frozenset({1044, 1045, 1142, 1143, 1227, 1370}),
+        "no memory": frozenset({1037, 1041, 2008}),
+        "unshowable": frozenset({3854}),
+        "untrusted": frozenset({1418, 1419}),
+        "characters": frozenset({1366, 3988}),
+    }
+    sessions = MySQLSessionsSQL()
+    partitions = MySQLPartitionsSQL()
+    schemes = ("mysql", "mariadb")
+    isolates = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+    allows_updates = "SET SESSION sql_safe_updates = 0"
+    refuses_updates = "SET SESSION sql_safe_updates = 1"
+    autocommits = AUTOCOMMITS
+    sees_what_is = "SET STATEMENT innodb_snapshot_isolation = OFF FOR "
+    packet = "SELECT @@max_allowed_packet"
+    engines = ENGINES
+    ascii_type = f"varchar({{}}) {_ASCII}"
+    key_type = f"varchar({{}}) {_EXACT}"
+    text_type = f"longtext {_EXACT}"
+    # It sorts by position in the list. A claim reads on after the last waiting row until it meets a live index entry,
+    # so the waiting rows sort last, before the next queue's done ones (docs/decisions/0019)
+    status_type = f"enum({', '.join(repr(each) for each in reversed(STATUSES))}) {_ASCII}"
 
     quote = "`"
     now = "UTC_TIMESTAMP(6)"
@@ -38,12 +91,10 @@ class MySQL(NetworkServer):
     inserted = "VALUES({})"
     # MariaDB reads a small table in full whatever index it is told to use (measured for 900 of 100,000: 24 ms, not 11)
     deletes_by_list = False
+    as_text = "CAST({} AS CHAR)"  # mysqlclient builds a datetime from six slices, in Python: 1 µs each
 
     def plus(self, moment: str, seconds: str) -> str:
         return f"DATE_ADD({moment}, INTERVAL ROUND(({seconds}) * 1000000) MICROSECOND)"
-
-    def as_text(self, moment: str) -> str:
-        return f"CAST({moment} AS CHAR)"  # mysqlclient builds a datetime from six slices, in Python: 1 µs each
 
     def or_nothing(self, table: str, key: str) -> str:
         # Not INSERT IGNORE, which also hides every other error of a row

@@ -5,11 +5,10 @@ Each partition is named after the id that it ends before; the last one takes wha
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final, Literal
 
-from django_dbqueue.databases.server import Subject
+from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.statement import Statement
 
 REST: Final = "rest"
@@ -18,48 +17,24 @@ LOCK_SECONDS: Final = 1
 """For how long a change of partitions waits for the table; everybody who comes after it waits with it."""
 
 
-class PartitionsSQL(Subject):
-    """Statements about the partitions of the history. SQLite has none."""
-
-    is_transactional: ClassVar[bool]
-    """Whether a transaction can undo DDL; else each statement commits."""
-
-    @abstractmethod
-    def standing(self) -> Statement:
-        """Read names and upper bounds in order; NULL, NULL if the table has no partitions, no row if there is none."""
-
-    @abstractmethod
-    def take_lock(self) -> Statement:
-        """Take the lock of those who change partitions; returns 1 (or true) if it was free."""
-
-    @abstractmethod
-    def patience(self) -> Statement:
-        """Let the statements that follow wait for the table no longer than ``LOCK_SECONDS``."""
-
-    @abstractmethod
-    def add(self, lower: int, uppers: Sequence[int], *, is_occupied: bool) -> list[Statement]:
-        """Add partitions after the last bounded one; the first takes the rows that the rest has, if it is occupied."""
-
-    @abstractmethod
-    def drop(self, names: Sequence[str]) -> Statement:
-        """Drop partitions with their rows."""
-
-
-class MySQLPartitionsSQL(PartitionsSQL):
+class MySQLPartitionsSQL:
     """The rest is split anew for each addition; that copies what it has, which is nothing as long as somebody adds."""
 
-    is_transactional = False
+    is_transactional: Literal[False] = False
+    """A transaction can't undo DDL: each statement commits."""
     _lock = "CONCAT('dbqueue-archive:', LEFT(SHA2(DATABASE(), 256), 40))"
 
     def standing(self) -> Statement:
+        """Read names and upper bounds in order; NULL, NULL if the table has no partitions, no row if there is none."""
         return Statement(
             "SELECT PARTITION_NAME, NULLIF(PARTITION_DESCRIPTION, 'MAXVALUE') FROM information_schema.PARTITIONS "
-            f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{self.sql.archived}' "
+            f"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{Tables.archived}' "
             "ORDER BY PARTITION_ORDINAL_POSITION",
             (),
         )
 
     def take_lock(self) -> Statement:
+        """Take the lock of those who change partitions; returns 1 (or true) if it was free."""
         return Statement(f"SELECT GET_LOCK({self._lock}, 0)", ())
 
     def free_lock(self) -> Statement:
@@ -67,6 +42,7 @@ class MySQLPartitionsSQL(PartitionsSQL):
         return Statement(f"SELECT RELEASE_LOCK({self._lock})", ())
 
     def patience(self) -> Statement:
+        """Let the statements that follow wait for the table no longer than ``LOCK_SECONDS``."""
         return self.set_patience(LOCK_SECONDS)
 
     def set_patience(self, seconds: int) -> Statement:
@@ -78,12 +54,14 @@ class MySQLPartitionsSQL(PartitionsSQL):
         return Statement("SELECT @@SESSION.lock_wait_timeout", ())
 
     def add(self, lower: int, uppers: Sequence[int], *, is_occupied: bool) -> list[Statement]:  # noqa: ARG002
+        """Add partitions after the last bounded one; the first takes the rows that the rest has, if it is occupied."""
         return [
-            Statement(f"ALTER TABLE {self.sql.archived} REORGANIZE PARTITION {REST} INTO ({self.ranges(uppers)})", ())
+            Statement(f"ALTER TABLE {Tables.archived} REORGANIZE PARTITION {REST} INTO ({self.ranges(uppers)})", ())
         ]
 
     def drop(self, names: Sequence[str]) -> Statement:
-        return Statement(f"ALTER TABLE {self.sql.archived} DROP PARTITION {self.sql.columns(names)}", ())
+        """Drop partitions with their rows."""
+        return Statement(f"ALTER TABLE {Tables.archived} DROP PARTITION {', '.join(f'`{each}`' for each in names)}", ())
 
     @staticmethod
     def ranges(uppers: Sequence[int]) -> str:
@@ -92,17 +70,17 @@ class MySQLPartitionsSQL(PartitionsSQL):
         return ", ".join([*bounded, f"PARTITION {REST} VALUES LESS THAN MAXVALUE"])
 
 
-class PostgreSQLPartitionsSQL(PartitionsSQL):
+class PostgreSQLPartitionsSQL:
     """A rest with rows becomes the next partition as it is, without a copy."""
 
-    is_transactional = True
+    is_transactional: Literal[True] = True
     lock: Final = 0x6462_7175_6575_6502
     """The bytes of "dbqueue", and this lock's number."""
 
     def standing(self) -> Statement:
         upper = "substring(pg_get_expr(part.relpartbound, part.oid) from 'TO [(]''?([0-9]+)''?[)]')::bigint"
         return Statement(
-            f"SELECT part.relname, {upper} AS upper FROM (SELECT to_regclass('{self.sql.archived}') AS oid) AS whole "
+            f"SELECT part.relname, {upper} AS upper FROM (SELECT to_regclass('{Tables.archived}') AS oid) AS whole "
             "LEFT JOIN pg_inherits ON inhparent = whole.oid LEFT JOIN pg_class AS part ON part.oid = inhrelid "
             "WHERE whole.oid IS NOT NULL ORDER BY upper NULLS LAST",
             (),
@@ -116,7 +94,7 @@ class PostgreSQLPartitionsSQL(PartitionsSQL):
 
     def lock_table(self) -> Statement:
         """Wait for the table once, before anything is read that must not change."""
-        return Statement(f"LOCK TABLE {self.sql.archived} IN ACCESS EXCLUSIVE MODE", ())
+        return Statement(f"LOCK TABLE {Tables.archived} IN ACCESS EXCLUSIVE MODE", ())
 
     def add(self, lower: int, uppers: Sequence[int], *, is_occupied: bool) -> list[Statement]:
         statements = []
@@ -127,7 +105,7 @@ class PostgreSQLPartitionsSQL(PartitionsSQL):
         return statements + [self.create(each) for each in zip(lowers, uppers, strict=False)]
 
     def _close_rest(self, lower: int, upper: int) -> list[Statement]:
-        table, rest, closed = self.sql.archived, self.table(REST), self.table(until(upper))
+        table, rest, closed = Tables.archived, self.table(REST), self.table(until(upper))
         return [
             Statement(f"ALTER TABLE {table} DETACH PARTITION {rest}", ()),
             Statement(f"ALTER TABLE {rest} RENAME TO {closed}", ()),
@@ -138,14 +116,17 @@ class PostgreSQLPartitionsSQL(PartitionsSQL):
         """Create a partition from an id to before another one; None: for the rest."""
         name = self.table(REST if bounds is None else until(bounds[1]))
         which = "DEFAULT" if bounds is None else f"FOR VALUES FROM ({bounds[0]:d}) TO ({bounds[1]:d})"
-        return Statement(f"CREATE TABLE {name} PARTITION OF {self.sql.archived} {which}", ())
+        return Statement(f"CREATE TABLE {name} PARTITION OF {Tables.archived} {which}", ())
 
     def drop(self, names: Sequence[str]) -> Statement:
-        return Statement(f"DROP TABLE {self.sql.columns(names)}", ())
+        return Statement(f"DROP TABLE {', '.join(names)}", ())
 
     def table(self, name: str) -> str:
         """Return the name of a partition's table."""
-        return f"{self.sql.archived}_{name}"
+        return f"{Tables.archived}_{name}"
+
+
+Partitions = MySQLPartitionsSQL | PostgreSQLPartitionsSQL
 
 
 def until(upper: int) -> str:

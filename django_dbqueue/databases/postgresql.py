@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
+from django_dbqueue.databases.driver import POSTGRESQL_DRIVER
+from django_dbqueue.databases.errors import Errors
 from django_dbqueue.databases.literals import SCHEMA
-from django_dbqueue.databases.network_server import NetworkServer
 from django_dbqueue.databases.partitions_sql import PostgreSQLPartitionsSQL
+from django_dbqueue.databases.postgresql_facts import POSTGRESQL_FACTS
+from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.session_traces import POSTGRESQL_TRACES
 from django_dbqueue.databases.sessions_sql import PostgreSQLSessionsSQL
 from django_dbqueue.databases.statement import PARKED, Statement
 
+_VICTIM = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 
-class PostgreSQL(NetworkServer):
+
+class PostgreSQL(Server):
     """PostgreSQL's terms. ``statement_timestamp()`` is stable within a statement, so an index can use it.
 
     It advances within a transaction: it is when the server received a message, which may hold several statements.
     """
 
-    sessions_class = PostgreSQLSessionsSQL
-    partitions_class = PostgreSQLPartitionsSQL
+    vendor = "postgresql"
+    driver = POSTGRESQL_DRIVER
+    facts = POSTGRESQL_FACTS
+    traces = POSTGRESQL_TRACES
+    # Texts are the client's, which gives no SQLSTATE
+    errors: ClassVar[Errors] = {
+        "victim": _VICTIM,
+        "passing": _VICTIM | {"55P03"},  # also an unavailable lock (lock_timeout); not a cancelled statement (57014)
+        "waited": frozenset({"55P03", "57014"}),
+        "duplicate": frozenset({"23505"}),
+        # cardinality, data, integrity, triggers, external routines, WITH CHECK, limits of a program, PL/pgSQL
+        "refused": frozenset({"21", "22", "23", "27", "38", "39", "44", "54", "P0"}),
+        "lost": frozenset({"08", "57P"}),  # connection exceptions, and a server that ends sessions
+        "full": frozenset({"53300", "too many clients", "too many connections", "remaining connection slots"}),
+        "denied": frozenset({"42501"}),
+        "no memory": frozenset({"53200", "out of memory", "cannot allocate memory"}),
+        "characters": frozenset({"22P05"}),
+    }
+    sessions = PostgreSQLSessionsSQL()
+    partitions = PostgreSQLPartitionsSQL()
+    schemes = ("postgresql", "postgres")
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    has_zones = True
+    has_schemas = True
+    ascii_type = 'varchar({}) COLLATE "C"'
 
     now = "statement_timestamp()"
     parked = f"'{PARKED}+00'"

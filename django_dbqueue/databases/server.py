@@ -7,8 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar, Final
 
+from django_dbqueue.databases.driver import Driver
+from django_dbqueue.databases.errors import Errors
+from django_dbqueue.databases.facts import ServerFacts
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.own_tables import Tables
+from django_dbqueue.databases.partitions_sql import Partitions
+from django_dbqueue.databases.session_traces import Traces
+from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.databases.statement import PARKED, Statement, holes
 
 
@@ -23,6 +29,48 @@ ANY: Final = Statement("", ())
 
 class Server(Tables, ABC):
     """The words in which servers differ, and the fragments that all statements are built from."""
+
+    vendor: ClassVar[str]
+    """As Django names it."""
+    schemes: ClassVar[tuple[str, ...]]
+    """Those of its URLs."""
+    has_routines = True
+    has_schemas = False
+    """Whether a session finds tables by a path of schemas. DDL is in transactions then, and REPLACE keeps the owner."""
+    is_file = False
+    """Whether a database is a file: without host, account, sessions, replicas."""
+    driver: ClassVar[Driver]
+    errors: ClassVar[Errors]
+    facts: ClassVar[ServerFacts]
+    traces: ClassVar[Traces]
+    sessions: ClassVar[SessionsSQL | None] = None
+    """Where there is a list of sessions, and named locks."""
+    partitions: ClassVar[Partitions | None] = None
+    begin = "BEGIN"
+    """Begins a READ COMMITTED transaction, if ``isolates`` came first."""
+    begin_mode = ""
+    """Django's ``transaction_mode`` that does the same, on SQLite."""
+    isolates = ""
+    """Makes the next transaction READ COMMITTED, where ``begin`` can't say so."""
+    allows_updates = ""
+    """Lets the session change rows by joins, which MariaDB's ``sql_safe_updates`` refuses."""
+    refuses_updates = ""
+    """Undoes that."""
+    autocommits = ""
+    """Switches autocommit on where a session may begin without it, and the driver believes otherwise."""
+    sees_what_is = ""
+    """Begins a statement that MariaDB's ``innodb_snapshot_isolation`` is not to apply to."""
+    packet = ""
+    """Reads how many bytes the server takes at once in this session, if that is bounded."""
+    engines = ""
+    """Reads the storage engines of tables, {}, where some have no transactions."""
+    has_zones = False
+    """Whether moments in columns have a time zone, and those in parameters must have one; else all are UTC."""
+    ascii_type = "varchar({})"
+    """The column's type for text of at most so many characters, compared by code point: ASCII; any."""
+    key_type = "varchar({})"
+    text_type = "text"
+    status_type = "varchar({})"
 
     quote = '"'
     now = ""
@@ -69,6 +117,11 @@ class Server(Tables, ABC):
     notifies = False
     database = "''"
     """SQL for the name of the database, where all databases of a server share named locks."""
+    size_of = "OCTET_LENGTH({})"
+    """SQL for the bytes of a text, without reading it if the server can."""
+    joined = "CONCAT({}, {}, {})"
+    as_text = "{}"
+    """SQL for a moment as ISO 8601 text, where the driver's own form is different and expensive."""
 
     clock_us = ""
     """SQL for the clock's time as a whole number of microseconds since 1970."""
@@ -99,10 +152,6 @@ class Server(Tables, ABC):
     def columns(self, names: Sequence[str], prefix: str = "") -> str:
         """Return the names as a quoted column list."""
         return _listed(tuple(names), self.quote, prefix)
-
-    def size_of(self, text: str) -> str:
-        """Return SQL for the bytes of a text, without reading it if the server can."""
-        return f"OCTET_LENGTH({text})"
 
     @abstractmethod
     def values(self, names: Sequence[str], rows: Sequence[Sequence[int | str]]) -> Statement:
@@ -176,23 +225,6 @@ class Server(Tables, ABC):
         """Return the condition that a row has one of these ids."""
         return Statement(f"{column} IN ({holes(len(ids))})", tuple(ids))
 
-    def joined(self, *texts: str) -> str:
-        """Return SQL for the concatenation of texts."""
-        return f"CONCAT({', '.join(texts)})"
-
-    def as_text(self, moment: str) -> str:
-        """Return SQL for a moment as ISO 8601 text, where the driver's own form is different and expensive."""
-        return moment
-
     def later_of(self, one: str, other: str) -> str:
         """Return SQL for the later of two moments."""
         return f"GREATEST({one}, {other})"
-
-
-class Subject:
-    """Statements about one subject, in the terms of one server."""
-
-    __slots__ = ("sql",)
-
-    def __init__(self, sql: Server) -> None:
-        self.sql = sql

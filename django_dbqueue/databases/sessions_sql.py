@@ -7,28 +7,27 @@ one server, or before a restart, says nothing on another, or after it. Crash rec
 from __future__ import annotations
 
 import hashlib
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from django_dbqueue.databases.server import Subject
 from django_dbqueue.databases.statement import Statement, holes
 
 MYSQL_PROCESS_LIST: Final = "/*M!100000 information_schema.PROCESSLIST */ /*!80022 performance_schema.processlist */"
 """MySQL's list in information_schema fails with 3854 while any session's statement has a character of four bytes."""
 
 
-class SessionsSQL(Subject):
+class SessionsSQL(ABC):
     """Statements that take a named lock, ask who holds it, and which sessions exist."""
 
+    id: ClassVar[str]
+    """SQL for the session's own id."""
     server: ClassVar[str]
     """SQL for the answering server and its start."""
-    blind_error: int | None = None
-    """The error with which a server refuses to show all accounts' sessions, if it may refuse."""
 
     def me(self) -> Statement:
         """Read the session's own id and its server."""
-        return Statement(f"SELECT {self.sql.session_id}, {self.server}", ())
+        return Statement(f"SELECT {self.id}, {self.server}", ())
 
     @abstractmethod
     def take_lock(self, *numbers: int) -> Statement:
@@ -58,7 +57,7 @@ class SessionsSQL(Subject):
 
     @abstractmethod
     def existing(self, ids: Sequence[int]) -> Statement:
-        """Read the server, and which of these sessions it has; refused (``blind_error``) if not all can be seen."""
+        """Read the server, and which of these sessions it has; denied if not all can be seen."""
 
     @abstractmethod
     def end_session(self, conn_id: int) -> Statement:
@@ -68,6 +67,7 @@ class SessionsSQL(Subject):
 class MySQLSessionsSQL(SessionsSQL):
     """GET_LOCK needs no privilege; its names are global to the server, so the numbers must be random."""
 
+    id = "CONNECTION_ID()"
     # Uptime is derived from the same clock reading as UNIX_TIMESTAMP(), so the difference never varies. The server's
     # own id (not every MariaDB has one) is included because another server that took over the address may have started
     # at the same time
@@ -78,7 +78,6 @@ class MySQLSessionsSQL(SessionsSQL):
         "/*M!100000 information_schema.GLOBAL_STATUS */ /*!80000 performance_schema.global_status */ "
         "WHERE VARIABLE_NAME = 'Uptime'))"
     )
-    blind_error = 1227
 
     def take_lock(self, *numbers: int) -> Statement:
         return _first_that(numbers, "GET_LOCK(CONCAT('dbqueue:', %s), 0) = 1")
@@ -121,6 +120,7 @@ class MySQLSessionsSQL(SessionsSQL):
 class PostgreSQLSessionsSQL(SessionsSQL):
     """Advisory locks are local to the database; everybody sees all of pg_locks, and all session ids."""
 
+    id = "pg_backend_pid()"
     # When one backend crashes, the postmaster ends all sessions but itself keeps running. The cumulative statistics
     # then start over, all at once; an administrator may reset some of them, so the oldest of three counts.
     server = (

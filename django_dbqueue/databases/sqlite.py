@@ -6,8 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
+from django_dbqueue.databases.driver import SQLITE_DRIVER
+from django_dbqueue.databases.errors import Errors
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.session_traces import SQLITE_TRACES
+from django_dbqueue.databases.sqlite_facts import SQLITE_FACTS
 from django_dbqueue.databases.statement import Statement
 
 _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
@@ -15,6 +19,20 @@ _FORMAT = "'%%Y-%%m-%%d %%H:%%M:%%f000'"
 
 class SQLite(Server):
     """SQLite's terms. The clock has milliseconds; the last three digits are zeros, so text compares as time."""
+
+    vendor = "sqlite"
+    driver = SQLITE_DRIVER
+    facts = SQLITE_FACTS
+    traces = SQLITE_TRACES
+    errors: ClassVar[Errors] = dict.fromkeys(
+        ("passing", "waited"), frozenset({"database is locked", "database table is locked"})
+    )
+    schemes = ("sqlite",)
+    is_file = True
+    has_routines = False
+    begin_mode = "IMMEDIATE"
+    begin = f"BEGIN {begin_mode}"
+    """A reader that becomes a writer is refused without waiting."""
 
     now = f"strftime({_FORMAT}, 'now')"
     use: ClassVar[Mapping[Index, str]] = dict.fromkeys(Index, "") | {
@@ -31,6 +49,9 @@ class SQLite(Server):
     # due at the same moment: 17 times the cost)
     keeps_entries = False
     joins_lists = True
+    joined = "{} || {} || {}"
+    size_of = "LENGTH(CAST({} AS BLOB))"  # OCTET_LENGTH(), which reads nothing, came with 3.43
+    as_text = "+{}"  # no declared type, for which Django would build a datetime, in Python: 1 µs each
 
     def plus(self, moment: str, seconds: str) -> str:
         moment = "'now'" if moment == self.now else moment
@@ -50,15 +71,6 @@ class SQLite(Server):
         if len(ids) == 1:
             return Statement(f"{column} IN (%s)", tuple(ids))
         return Statement(f"{column} IN (SELECT value FROM json_each(%s))", (f"[{', '.join(map(str, ids))}]",))
-
-    def joined(self, *texts: str) -> str:
-        return " || ".join(texts)
-
-    def size_of(self, text: str) -> str:
-        return f"LENGTH(CAST({text} AS BLOB))"  # OCTET_LENGTH(), which reads nothing, came with 3.43
-
-    def as_text(self, moment: str) -> str:
-        return f"+{moment}"  # no declared type, for which Django would build a datetime, in Python: 1 µs each
 
     def later_of(self, one: str, other: str) -> str:
         return f"MAX({one}, {other})"

@@ -8,7 +8,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from django_dbqueue.databases.partitioning_sql import TABLE
-from django_dbqueue.doctor.check import SERVERS, examines
+from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
 from django_dbqueue.history import history_sql, partitions
@@ -21,7 +21,7 @@ LARGE: Final = 10_000_000
 _PARTITION: Final = "manage.py queue_archive partition --database %s"
 
 
-@examines("archive", on=SERVERS, needs_tables=True)
+@examines("archive", on=lambda server: server.partitions is not None, needs_tables=True)
 def archive(patient: Patient) -> Iterable[Finding]:
     """Check whether a large history has partitions, and whether those that it has are kept."""
     session = session_of(patient.alias)

@@ -9,16 +9,32 @@ from typing import Final
 from django.core import checks
 from django.utils.translation import gettext as _
 
+from django_dbqueue.checks.wrong_servers import messages
+from django_dbqueue.databases import Server
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
+from django_dbqueue.doctor.judged_servers import findings
 
 Look = Callable[[Patient], Iterable[Finding]]
-MYSQL: Final = "mysql"
-"""MariaDB as well: Django uses one name for both."""
-POSTGRESQL: Final = "postgresql"
-SQLITE: Final = "sqlite"
-SERVERS: Final = (MYSQL, POSTGRESQL)
-ALL: Final = (*SERVERS, SQLITE)
+On = Callable[[Server], bool]
+"""Which servers a check examines."""
+
+
+def answering(*questions: str) -> On:
+    """Return the servers that are asked all of these."""
+    return lambda server: server.facts.questions.keys() >= {*questions}
+
+
+def a_server(server: Server) -> bool:
+    """Return whether sessions connect to it."""
+    return not server.is_file
+
+
+def a_file(server: Server) -> bool:
+    """Return whether the database is a file."""
+    return server.is_file
+
+
 TO_WORK: Final = "GRANT SELECT, INSERT, UPDATE, DELETE ON django_dbqueue_message TO %(account)s"
 TO_SEE: Final = "GRANT PROCESS ON *.* TO %(account)s"
 """What an account needs, in the syntax of MySQL and MariaDB."""
@@ -30,21 +46,38 @@ class Check:
 
     name: str
     look: Look
-    vendors: tuple[str, ...]
+    on: On
     needs_tables: bool
     grant: str
 
 
 def examines(
-    name: str, *, on: tuple[str, ...] | str = ALL, needs_tables: bool = False, grant: str = ""
+    name: str, *, on: On = lambda _: True, needs_tables: bool = False, grant: str = ""
 ) -> Callable[[Look], Check]:
     """Make a function a check; several with one name examine different servers."""
-    vendors = (on,) if isinstance(on, str) else on
-    return lambda look: Check(name, look, vendors, needs_tables, grant)
+    return lambda look: Check(name, look, on, needs_tables, grant)
 
 
-def judged(messages: Iterable[checks.CheckMessage], *, otherwise: str) -> Iterator[Finding]:
-    """Yield the messages of system checks as findings or, if there are none, that all is well."""
+def judges(name: str, *, on: On = lambda _: True, needs_tables: bool = False) -> Check:
+    """Return the check of what the servers that have this judge are judged by it."""
+    return Check(
+        name,
+        lambda patient: judgement(patient, name),
+        lambda server: name in server.facts.judges and on(server),
+        needs_tables,
+        "",
+    )
+
+
+def judgement(patient: Patient, name: str) -> Iterator[Finding]:
+    """Yield what the server's judge of this name finds."""
+    for found in patient.server.facts.judges[name](patient):
+        yield from judged(messages(patient.alias, [found]))
+        yield from findings([found])
+
+
+def judged(messages: Iterable[checks.CheckMessage], *, otherwise: str = "") -> Iterator[Finding]:
+    """Yield the messages of system checks as findings or, if there are none, that all is well, where that has words."""
     all_is_well = True
     for message in messages:
         all_is_well = False
@@ -54,5 +87,5 @@ def judged(messages: Iterable[checks.CheckMessage], *, otherwise: str) -> Iterat
             )
             continue
         yield (problem if message.is_serious() else warning)(message.msg, message.hint or "")
-    if all_is_well:
+    if all_is_well and otherwise:
         yield fine(otherwise)

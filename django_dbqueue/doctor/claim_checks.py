@@ -7,17 +7,17 @@ from itertools import islice
 from typing import Final
 
 from django.db import Error
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.claims.claim_rows import Terms, first_statement
-from django_dbqueue.databases import Statement
+from django_dbqueue.databases import Statement, means, server_of
 from django_dbqueue.databases.indexes import Index
-from django_dbqueue.databases.server_facts import postgresql_size
-from django_dbqueue.doctor.check import POSTGRESQL, TO_WORK, examines
-from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line, has_waited, is_denied
+from django_dbqueue.databases.query_plans import PRIMARY, QueryPlan
+from django_dbqueue.doctor.check import TO_WORK, answering, examines
+from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
-from django_dbqueue.doctor.plans import PRIMARY, QueryPlan, plan_of
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use
@@ -42,7 +42,7 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
         asked = found[:MOST] or [(NOBODYS, 0)]
         plans = {each: plan_of(patient.connection, _claim(patient, each)) for each in asked}
     except Error as error:
-        if is_denied(error) or has_waited(error) or not patient.connection.is_usable():
+        if means(error, "denied") or means(error, "waited") or not patient.connection.is_usable():
             raise
         yield problem(
             _("The claim can't run: %s") % first_line(error),
@@ -55,6 +55,15 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
     yield _told(patient, plans)
     if len(found) > MOST:
         yield note(_("There are more queues and priorities than the %s whose plans were checked.") % MOST)
+
+
+def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> QueryPlan:
+    """Ask for the plan of a statement without running it."""
+    facts = server_of(connection).facts
+    with connection.cursor() as cursor, session_of(connection.alias).held_to_order(cursor, statement):
+        cursor.execute(facts.explain + statement.sql, statement.params)
+        names = [column[0].lower() for column in cursor.description]
+        return facts.read_plan([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
 
 
 def _ranges(patient: Patient) -> Iterator[Range]:
@@ -91,7 +100,7 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
             % {"index": Index.CLAIM, "count": len(plans)}
         )
     (queue, priority), plan = next(iter(ill.items()))
-    if patient.vendor == POSTGRESQL and int(patient.ask(postgresql_size(patient.server.message))[0][0]) < SMALL:
+    if answering("size")(patient.server) and int(patient.answer("size", patient.server.message)[0][0]) < SMALL:
         return fine(
             _("The table is small, so the server may just as well read all of it. Check again when it has grown.")
         )

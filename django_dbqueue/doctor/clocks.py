@@ -10,8 +10,7 @@ from typing import Final
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases.server_facts import mysql_knows_zone
-from django_dbqueue.doctor.check import MYSQL, SERVERS, examines
+from django_dbqueue.doctor.check import a_server, answering, examines
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.models.fields import clock
@@ -21,7 +20,7 @@ FAR_APART: Final = 60.0
 """Seconds of difference between the two clocks."""
 
 
-@examines("clocks", on=SERVERS)
+@examines("clocks", on=a_server)
 def clocks(patient: Patient) -> Iterable[Finding]:
     """Compare the server's clock with this machine's, in UTC."""
     began, here = time.monotonic(), datetime.now(UTC)
@@ -44,10 +43,10 @@ def compared(ahead: float, took: float) -> Finding:
     return (warning if apart > FAR_APART else note)(found % ahead, do)
 
 
-@examines("time-zones", on=MYSQL)
+@examines("time-zones", on=answering("time zone"))
 def time_zones(patient: Patient) -> Iterable[Finding]:
     """Ask whether the server knows the project's time zone, which Django's date filters need."""
-    [(known,)] = patient.ask(mysql_knows_zone(settings.TIME_ZONE))
+    [(known,)] = patient.answer("time zone", settings.TIME_ZONE)
     if known is None:
         yield note(
             _(

@@ -14,11 +14,11 @@ from django_dbqueue import conf
 from django_dbqueue.checks import check_project
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.consumers import registry
-from django_dbqueue.databases import server_of
+from django_dbqueue.databases import means, server_of
 from django_dbqueue.doctor import schedule_checks
 from django_dbqueue.doctor.check import Check, judged
 from django_dbqueue.doctor.checklist import CHECKS
-from django_dbqueue.doctor.examined_database import Patient, first_line, has_waited, is_denied
+from django_dbqueue.doctor.examined_database import Patient, first_line
 from django_dbqueue.doctor.finding import PROBLEM, Finding, fine, note, problem, warning
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.models import Message
@@ -58,7 +58,7 @@ def _home() -> str:
 def _examine(patient: Patient, *, sets_back: bool) -> Iterator[Finding]:
     has_tables = True
     for check in CHECKS:
-        if patient.vendor not in check.vendors or (check.needs_tables and not has_tables):
+        if not check.on(patient.server) or (check.needs_tables and not has_tables):
             continue
         if sets_back and check is schedule_checks.schedules:
             yield from (replace(finding, check=check.name) for finding in schedule_checks.set_back(patient.alias))
@@ -82,14 +82,14 @@ def _looked(check: Check, patient: Patient) -> list[Finding]:
 
 def _unseen(check: Check, patient: Patient, error: Error) -> Finding:
     what = {"error": first_line(error), "grant": check.grant % {"account": patient.account}}
-    if is_denied(error):
+    if means(error, "denied"):
         return note(
             _("The account %(account)s may not see this: %(error)s") % {"account": patient.account, **what},
             _("To check this: %(grant)s") % what
             if check.grant
             else _("Run the doctor with an account that may see it."),
         )
-    if has_waited(error):
+    if means(error, "waited"):
         return warning(
             _("This check gave up waiting for a lock that another session holds: %(error)s") % what,
             _("Find the session that holds it: a running ALTER TABLE or LOCK TABLES blocks the queue as well."),

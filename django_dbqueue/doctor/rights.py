@@ -9,11 +9,10 @@ from django.apps import apps
 from django.db import Error, models
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases import Statement
+from django_dbqueue.databases import means
 from django_dbqueue.databases.own_tables import Tables
-from django_dbqueue.databases.server_facts import mysql_tries, postgresql_counters_denied, postgresql_rights_denied
-from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, examines
-from django_dbqueue.doctor.examined_database import Patient, is_denied
+from django_dbqueue.doctor.check import answering, examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem
 
 VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -32,27 +31,27 @@ def needed() -> dict[str, tuple[str, ...]]:
     return {name: VERBS[:1] if name in READ else VERBS for name in names if name not in OF_SPARK}
 
 
-@examines("rights", on=MYSQL, needs_tables=True)
-def rights_on_mysql(patient: Patient) -> Iterable[Finding]:
+@examines("rights", on=answering("try rights"), needs_tables=True)
+def tried(patient: Patient) -> Iterable[Finding]:
     """Try on every table what a worker does there."""
     wanted, lacks = needed(), dict[str, list[str]]()
     for model in _models():
         table = model._meta.db_table
-        for verb, statement in _tries(model, patient).items():
-            if verb in wanted.get(table, ()) and not _may(patient, statement):
-                lacks.setdefault(table, []).append(verb)
+        lacking = [verb for verb in wanted.get(table, ()) if not _may(patient, verb, model)]
+        if lacking:
+            lacks[table] = lacking
     grants = [f"GRANT {verbs} ON {table} TO" for verbs, tables in _by_verbs(lacks) for table in tables]
     return _judged(lacks, grants, patient)
 
 
-@examines("rights", on=POSTGRESQL, needs_tables=True)
-def rights_on_postgresql(patient: Patient) -> Iterable[Finding]:
+@examines("rights", on=answering("rights denied", "counters denied"), needs_tables=True)
+def queried(patient: Patient) -> Iterable[Finding]:
     """Check the same; and, where a table draws its ids from a sequence of its own, whether it may draw."""
     lacks: dict[str, list[str]] = {}
-    for table, verb in patient.ask(postgresql_rights_denied(needed())):
+    for table, verb in patient.answer("rights denied", needed()):
         lacks.setdefault(table, []).append(verb)
     grants = [f"GRANT {verbs} ON {', '.join(tables)} TO" for verbs, tables in _by_verbs(lacks)]
-    for (counter,) in patient.ask(postgresql_counters_denied(list(needed()))):
+    for (counter,) in patient.answer("counters denied", list(needed())):
         lacks[counter] = ["USAGE"]
         grants.append(f"GRANT USAGE ON SEQUENCE {counter} TO")
     return _judged(lacks, grants, patient)
@@ -80,21 +79,17 @@ def _by_verbs(lacks: Lacks) -> list[tuple[str, list[str]]]:
     return list(found.items())
 
 
-def _may(patient: Patient, statement: Statement) -> bool:
-    try:
-        patient.ask(statement)
-    except Error as error:
-        if not is_denied(error):
-            raise
-        return False
-    return True
-
-
-def _tries(model: type[models.Model], patient: Patient) -> dict[str, Statement]:
+def _may(patient: Patient, verb: str, model: type[models.Model]) -> bool:
     key: Any = model._meta.pk_fields[0]  # the whole of it, or its first part: sql_safe_updates asks for an index
     quote = patient.connection.ops.quote_name
     nothing = "''" if isinstance(key, models.CharField) else "0"
-    return mysql_tries(quote(model._meta.db_table), quote(key.column), nothing)
+    try:
+        patient.answer("try rights", verb, quote(model._meta.db_table), quote(key.column), nothing)
+    except Error as error:
+        if not means(error, "denied"):
+            raise
+        return False
+    return True
 
 
 def _models() -> list[type[models.Model]]:

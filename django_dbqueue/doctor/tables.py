@@ -10,29 +10,17 @@ from django.db import models
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
-from django_dbqueue.checks import mysql_checks
 from django_dbqueue.checks.text_columns import WHOLE, listed, mended, spoiled
-from django_dbqueue.databases.server_facts import (
-    mysql_unused_indexes,
-    postgresql_tables,
-    postgresql_unused_indexes,
-)
-from django_dbqueue.databases.statement import Row
-from django_dbqueue.doctor.check import ALL, MYSQL, POSTGRESQL, SERVERS, examines, judged
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.check import answering, examines, judges
+from django_dbqueue.doctor.examined_database import APP, Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
 
-APP: Final = "django_dbqueue"
 COMPARED: Final = ("queue", "key", "key_hash", "status", "body", "content_type", "name", "stream")
 """Columns that must be compared exactly, or hold what was sent."""
+transactions = judges("storage", needs_tables=True)
 
 
-def tables() -> list[str]:
-    """Return the names of all tables of the app."""
-    return [model._meta.db_table for model in apps.get_app_config(APP).get_models()]
-
-
-@examines("migrations", on=ALL, grant="GRANT SELECT ON django_migrations TO %(account)s")
+@examines("migrations", grant="GRANT SELECT ON django_migrations TO %(account)s")
 def migrations(patient: Patient) -> Iterable[Finding]:
     """Check whether the tables are those that this version of the package needs."""
     executor = MigrationExecutor(patient.connection)
@@ -49,19 +37,10 @@ def migrations(patient: Patient) -> Iterable[Finding]:
         yield fine(_("All migrations are applied."))
 
 
-@examines("storage", on=MYSQL, needs_tables=True)
-def storage_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Check whether every table has transactions and row locks."""
-    yield from judged(
-        mysql_checks.check_engines(patient.connection, tables()),
-        otherwise=_("All tables use InnoDB."),
-    )
-
-
-@examines("storage", on=POSTGRESQL, needs_tables=True)
-def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
+@examines("storage", on=answering("storage"), needs_tables=True)
+def logged(patient: Patient) -> Iterable[Finding]:
     """Check whether rows survive a crash, and dead ones are vacuumed."""
-    found = patient.ask(postgresql_tables(tables()))
+    found = patient.answer("storage", patient.tables)
     unlogged = sorted(name for name, persistence, _options in found if persistence == "u")
     unswept = sorted(name for name, _persistence, options in found if "autovacuum_enabled=false" in options)
     for name in unlogged:
@@ -74,7 +53,7 @@ def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
             % name,
             f"ALTER TABLE {name} RESET (autovacuum_enabled)",
         )
-    if patient.said.get("autovacuum") == "off":
+    if patient.answers.get("autovacuum") == "off":
         yield warning(
             _("Autovacuum is switched off: dead rows pile up, and claims have to read past them."),
             "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
@@ -83,7 +62,7 @@ def storage_on_postgresql(patient: Patient) -> Iterable[Finding]:
         yield fine(_("All tables are logged: a crash empties none of them."))
 
 
-@examines("collations", on=MYSQL, needs_tables=True)
+@examines("collations", on=answering("collations"), needs_tables=True)
 def collations(patient: Patient) -> Iterator[Finding]:
     """Check whether text is compared exactly, and can hold every character; somebody may have converted the tables."""
     found = spoiled(patient.connection)
@@ -105,7 +84,7 @@ def collations(patient: Patient) -> Iterator[Finding]:
         yield fine(_("Names, keys and bodies are compared exactly, and hold every character."))
 
 
-@examines("indexes", on=ALL, needs_tables=True)
+@examines("indexes", needs_tables=True)
 def indexes(patient: Patient) -> Iterable[Finding]:
     """Check whether all indexes and unique constraints of the models exist, and may be used."""
     ill = False
@@ -124,13 +103,13 @@ def indexes(patient: Patient) -> Iterable[Finding]:
                         "columns": ", ".join(columns),
                     },
                 )
-    unused = _unused(patient)
-    for table, name in unused:
+    has_unused = "unused indexes" in patient.server.facts.questions
+    for table, name in patient.answer("unused indexes", patient.tables) if has_unused else ():
         ill = True
         yield problem(
             _("The index %(name)s of the table %(table)s exists, but the server may not use it.")
             % {"name": name, "table": table},
-            _usable_again(patient, table, name),
+            patient.server.facts.questions["use index"](patient.connection, table, name).sql,
         )
     if not ill:
         yield fine(_("Every table has its indexes."))
@@ -156,17 +135,3 @@ def _has(patient: Patient, table: str, columns: tuple[str, ...], *, unique: bool
         (each["index"] or each["unique"]) and tuple(each["columns"]) == columns and (each["unique"] or not unique)
         for each in there.values()
     )
-
-
-def _unused(patient: Patient) -> list[Row]:
-    if patient.vendor not in SERVERS:
-        return []
-    question = mysql_unused_indexes if patient.vendor == MYSQL else postgresql_unused_indexes
-    return patient.ask(question(tables()))
-
-
-def _usable_again(patient: Patient, table: str, name: str) -> str:
-    if patient.vendor == POSTGRESQL:
-        return f"REINDEX INDEX CONCURRENTLY {name}"
-    word = "NOT IGNORED" if patient.connection.mysql_is_mariadb else "VISIBLE"
-    return f"ALTER TABLE {table} ALTER INDEX {name} {word}"

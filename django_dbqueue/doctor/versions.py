@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from django.db import Error
 from django.utils.translation import gettext as _
 
+from django_dbqueue.databases import means
 from django_dbqueue.databases.retries import again
-from django_dbqueue.databases.server_facts import (
-    mysql_history_metric,
-    mysql_history_status,
-    mysql_oldest_transactions,
-    postgresql_dead_rows,
-    postgresql_oldest_transactions,
-    postgresql_prepared_transactions,
-    postgresql_sees_sessions,
-)
 from django_dbqueue.databases.statement import Row
-from django_dbqueue.doctor.check import MYSQL, POSTGRESQL, SQLITE, TO_SEE, examines
-from django_dbqueue.doctor.examined_database import Patient, is_unshowable
+from django_dbqueue.doctor.check import TO_SEE, a_file, answering, examines
+from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.states.counts import grouped
 
@@ -36,10 +29,10 @@ LARGE_LOG: Final = 64 * 1024 * 1024
 _LOOK_AT_OLDEST: Final = "oldest-transaction"
 
 
-@examines("history", on=MYSQL, grant=TO_SEE)
+@examines("history", on=answering("history status", "history metric"), grant=TO_SEE)
 def history(patient: Patient) -> Iterable[Finding]:
     """Check how long InnoDB's history list is."""
-    rows = patient.ask(mysql_history_status()) or patient.ask(mysql_history_metric())
+    rows = patient.answer("history status") or patient.answer("history metric")
     if not rows:
         yield note(_("The server doesn't report the length of its history list."))
         return
@@ -52,10 +45,10 @@ def history(patient: Patient) -> Iterable[Finding]:
     )
 
 
-@examines("history", on=POSTGRESQL, needs_tables=True)
+@examines("history", on=answering("dead rows"), needs_tables=True)
 def dead_rows(patient: Patient) -> Iterable[Finding]:
     """Check how many dead rows of the messages await the vacuum."""
-    [(dead, live)] = patient.ask(postgresql_dead_rows(patient.server.message)) or [(0, 0)]
+    [(dead, live)] = patient.answer("dead rows", patient.server.message) or [(0, 0)]
     few = dead < DEAD_SHARE * (dead + live)
     yield _much(
         0 if few else int(dead),
@@ -79,7 +72,7 @@ def _much(count: int, *, fine_words: str, ill_words: str, shown: int | None = No
     )
 
 
-@examines("history", on=SQLITE)
+@examines("history", on=a_file)
 def write_ahead_log(patient: Patient) -> Iterable[Finding]:
     """Check how large the write-ahead log has grown."""
     if patient.connection.is_in_memory_db():
@@ -99,38 +92,33 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
     )
 
 
-@examines("oldest-transaction", on=MYSQL, grant=TO_SEE)
-def oldest_on_mysql(patient: Patient) -> Iterable[Finding]:
-    """Check for transactions that have been open for long."""
+@examines("oldest-transaction", on=answering("oldest transactions"), grant=TO_SEE)
+def oldest(patient: Patient) -> Iterable[Finding]:
+    """Check for transactions that have been open for long.
+
+    A prepared one holds on to everything until somebody ends it, even over restarts.
+    """
+    questions = patient.server.facts.questions
+    if "sees sessions" in questions and not patient.answer("sees sessions")[0][0]:
+        yield note(
+            _("The account %s may not see how long other accounts' transactions have been open.") % patient.account,
+            f"GRANT pg_read_all_stats TO {patient.account}",
+        )
+    prepared = patient.answer("prepared transactions") if "prepared transactions" in questions else []
+    if prepared and prepared[0][1] > LONG_TRANSACTION:
+        yield from _oldest(prepared, _("the prepared transaction %r"), "ROLLBACK PREPARED '%s'")
     try:
-        answer = again(lambda: patient.ask(mysql_oldest_transactions()), passing=is_unshowable)
+        rows = again(lambda: patient.answer("oldest transactions"), passing=partial(means, kind="unshowable"))
     except Error as error:
-        if not is_unshowable(error):
+        if not means(error, "unshowable"):
             raise
         yield note(
             _("MySQL can't list transactions while a running statement contains a four-byte character."),
             _("Run the doctor again when the server is less busy."),
         )
         return
-    rows = [(int(session), float(age)) for session, age in answer]
-    yield from _oldest(rows, _("session %s"), "KILL %s")
-
-
-@examines("oldest-transaction", on=POSTGRESQL)
-def oldest_on_postgresql(patient: Patient) -> Iterable[Finding]:
-    """Check the same; a prepared transaction holds on to everything until somebody ends it, even over restarts."""
-    [(sees_all,)] = patient.ask(postgresql_sees_sessions())
-    if not sees_all:
-        yield note(
-            _("The account %s may not see how long other accounts' transactions have been open.") % patient.account,
-            f"GRANT pg_read_all_stats TO {patient.account}",
-        )
-    prepared = patient.ask(postgresql_prepared_transactions())
-    if prepared and prepared[0][1] > LONG_TRANSACTION:
-        yield from _oldest(prepared, _("the prepared transaction %r"), "ROLLBACK PREPARED '%s'")
-    yield from _oldest(
-        patient.ask(postgresql_oldest_transactions()), _("session %s"), "SELECT pg_terminate_backend(%s)"
-    )
+    sessions = patient.server.sessions
+    yield from _oldest(rows, _("session %s"), sessions.end_session(0).sql if sessions else "")
 
 
 def _oldest(rows: list[Row], name: str, end: str) -> Iterator[Finding]:

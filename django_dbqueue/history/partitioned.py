@@ -19,7 +19,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 
 def refuse_sqlite(session: DjangoSession) -> None:
     """Raise UnsupportedDatabase where tables have no partitions."""
-    if not partitions.has_partitions(session.server):
+    if session.server.partitions is None:
         raise UnsupportedDatabase(
             _(
                 "SQLite has no partitions: what was exported is deleted from the history in chunks. Partitions need "
@@ -31,9 +31,7 @@ def refuse_sqlite(session: DjangoSession) -> None:
 def partitioner_of(session: DjangoSession, *, tries: int = TRIES) -> Partitioner:
     """Return what is to be done on the server of a session; UnsupportedDatabase on SQLite."""
     refuse_sqlite(session)
-    if session.connection.vendor == "mysql":
-        return MySQLPartitioner(session, tries)
-    return PostgreSQLPartitioner(session, tries)
+    return (PostgreSQLPartitioner if _is_transactional(session) else MySQLPartitioner)(session, tries)
 
 
 @contextmanager
@@ -43,7 +41,7 @@ def in_turn(session: DjangoSession, *, tries: int = TRIES) -> Iterator[Partition
     Raises PartitioningRefused if somebody else is at it.
     """
     partitioner = partitioner_of(session, tries=tries)
-    if session.connection.vendor == "mysql":
+    if not _is_transactional(session):
         with partitions.alone(session) as is_alone:
             _require(is_alone)
             partitioner.settle()
@@ -64,7 +62,7 @@ def _require(is_alone: object) -> None:
 
 def keep(session: DjangoSession) -> None:
     """Do what a worker does for the partitions, each minute: drop, add, and settle what a killed command has left."""
-    if not partitions.has_partitions(session.server):
+    if session.server.partitions is None:
         return
     there = partitions.standing(session)
     if there:
@@ -75,7 +73,12 @@ def keep(session: DjangoSession) -> None:
 
 def _is_half_done(session: DjangoSession) -> bool:
     """Return whether PostgreSQL still has the constraint of a command that is gone, or at work."""
-    return session.connection.vendor == "postgresql" and bool(session.fetch(sql.postgresql_find_check()))
+    return _is_transactional(session) and bool(session.fetch(sql.postgresql_find_check()))
+
+
+def _is_transactional(session: DjangoSession) -> bool:
+    sql = session.server.partitions
+    return sql is not None and sql.is_transactional
 
 
 def _settle(session: DjangoSession) -> None:

@@ -14,7 +14,7 @@ from django_dbqueue.databases.partitions_sql import PostgreSQLPartitionsSQL, unt
 from django_dbqueue.databases.statement import Statement
 from django_dbqueue.history import history_sql
 from django_dbqueue.history.partitioning import TRIES, needs_copy, patiently
-from django_dbqueue.history.partitions import Partition, alone, has_partitions
+from django_dbqueue.history.partitions import Partition, alone
 from django_dbqueue.sessions.django_session import DjangoSession
 
 
@@ -53,7 +53,7 @@ class PostgreSQLPartitioner:
 
     def _swap(self, uppers: Sequence[int]) -> None:
         first = first_table(uppers[0])
-        partitions = self._partitions
+        parts = PostgreSQLPartitionsSQL()
         with alone(self.session):
             counter, next_id, is_identity = self._counter()
             indexes = self.session.fetch(sql.postgresql_indexes())
@@ -66,8 +66,8 @@ class PostgreSQLPartitioner:
             self.session.fetch(sql.postgresql_set_next_id(counter, next_id))
             self._run(self._told_to(sql.postgresql_rights(first)))
             self._run([sql.postgresql_attach(first, uppers[0]), sql.postgresql_drop_check(first)])
-            self._run(partitions.add(uppers[0], uppers[1:], is_occupied=False))
-            self._run([partitions.create(None)])
+            self._run(parts.add(uppers[0], uppers[1:], is_occupied=False))
+            self._run([parts.create(None)])
             self._run(self._told_to(sql.postgresql_rights_to_count(TABLE, counter)))
 
     def _swap_back(self, first: Partition) -> None:
@@ -85,13 +85,6 @@ class PostgreSQLPartitioner:
             self._run([sql.postgresql_identity(counter)])
             self.session.fetch(sql.postgresql_set_next_id(counter, next_id))
             self._run(rights)
-
-    @property
-    def _partitions(self) -> PostgreSQLPartitionsSQL:
-        server = self.session.server
-        assert has_partitions(server)
-        assert isinstance(server.partitions, PostgreSQLPartitionsSQL)
-        return server.partitions
 
     def _counter(self) -> tuple[str, int, bool]:
         """Return the sequence of the ids, the id that comes next, and whether the table has it as an identity."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeGuard
+from typing import Final
 
-from django_dbqueue.databases import NetworkServer, Server
-from django_dbqueue.databases.partitions_sql import REST, MySQLPartitionsSQL, PostgreSQLPartitionsSQL
+from django_dbqueue.databases import means
+from django_dbqueue.databases.partitions_sql import REST, Partitions
 from django_dbqueue.databases.session import Session
-from django_dbqueue.databases.transient_errors import MYSQL_PASSING, SQLSTATE_PASSING, sqlstate_of
 from django_dbqueue.history import history_sql
 from django_dbqueue.statements import scan_sql
 
@@ -23,8 +22,6 @@ AHEAD: Final = 2
 """Empty partitions that stand behind the one that is being filled."""
 SPLIT_AT_ONCE: Final = 20_000
 """Rows of the rest that a worker moves into a partition of their own, while archivers wait; an operator moves any."""
-_MYSQL_DENIED: Final = frozenset({1044, 1142, 1143, 1227})
-_SQLSTATE_DENIED: Final = frozenset({"42501"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +54,12 @@ class Upkeep:
         return bool(self.drops or self.uppers)
 
 
-def has_partitions(server: Server) -> TypeGuard[NetworkServer]:
-    """Return whether this kind of database has partitions at all: SQLite doesn't."""
-    return isinstance(server, NetworkServer)
-
-
 def standing(session: Session) -> list[Partition] | None:
     """Return the partitions in order; [] if the history is one table, or somebody else's; None if it isn't there."""
-    server = session.server
-    if not has_partitions(server):
+    sql = session.server.partitions
+    if sql is None:
         return []
-    rows = session.fetch(server.partitions.standing())
+    rows = session.fetch(sql.standing())
     if not rows:
         return None
     if not str(rows[-1][0]).endswith(REST):
@@ -80,7 +72,6 @@ def standing(session: Session) -> list[Partition] | None:
 def upkeep(session: Session, partitions: Sequence[Partition], *, most: int | None) -> Upkeep:
     """Return what is to be done now; a rest with more than ``most`` rows is left as it is."""
     server = session.server
-    assert has_partitions(server)
     [(_, newest)] = session.fetch(scan_sql.ends(server.archived))
     [(purged,)] = session.fetch(history_sql.purged_to(server))
     newest, purged = int(newest or 0), int(purged or 0)
@@ -133,13 +124,12 @@ def change(session: Session, *, most: int | None) -> Upkeep:
 
 
 def _do(session: Session, wanted: Upkeep) -> Upkeep:
-    server = session.server
-    assert has_partitions(server)
+    sql = _sql_of(session)
     if wanted.uppers:
-        for statement in server.partitions.add(wanted.lower, wanted.uppers, is_occupied=wanted.is_occupied):
+        for statement in sql.add(wanted.lower, wanted.uppers, is_occupied=wanted.is_occupied):
             session.run(statement)
     if wanted.drops:
-        session.run(server.partitions.drop(wanted.drops))
+        session.run(sql.drop(wanted.drops))
     return wanted
 
 
@@ -149,10 +139,8 @@ def alone(session: Session) -> Iterator[bool]:
 
     On PostgreSQL it is one transaction, in which nobody else uses the table.
     """
-    server = session.server
-    assert has_partitions(server)
-    sql = server.partitions
-    if isinstance(sql, PostgreSQLPartitionsSQL):
+    sql = _sql_of(session)
+    if sql.is_transactional:
         with session.transaction():
             session.run(sql.patience())
             is_free = bool(session.fetch(sql.take_lock())[0][0])
@@ -160,7 +148,6 @@ def alone(session: Session) -> Iterator[bool]:
                 session.run(sql.lock_table())
             yield is_free
         return
-    assert isinstance(sql, MySQLPartitionsSQL)
     if not session.fetch(sql.take_lock())[0][0]:
         yield False
         return
@@ -175,17 +162,15 @@ def alone(session: Session) -> Iterator[bool]:
 
 def is_refused(error: BaseException) -> bool:
     """Return whether the table could not be had in time, or the account lacks a privilege."""
-    return is_in_use(error) or _is(error, _MYSQL_DENIED, _SQLSTATE_DENIED)
+    return is_in_use(error) or means(error, "denied")
 
 
 def is_in_use(error: BaseException) -> bool:
     """Return whether the table could not be had in time."""
-    return _is(error, MYSQL_PASSING, SQLSTATE_PASSING)
+    return means(error, "passing")
 
 
-def _is(error: BaseException, numbers: frozenset[int], states: frozenset[str]) -> bool:
-    """Look at a driver's error, or at Django's, whose cause it is."""
-    return any(
-        each is not None and (sqlstate_of(each) in states or (each.args and each.args[0] in numbers))
-        for each in (error, error.__cause__)
-    )
+def _sql_of(session: Session) -> Partitions:
+    sql = session.server.partitions
+    assert sql is not None  # there are some
+    return sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import Error, connections, models
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases.server_facts import mysql_engines
+from django_dbqueue.databases.statement import Statement
 from django_dbqueue.exceptions import DBQueueError
 from django_dbqueue.sessions.django_session import session_of
 
@@ -34,9 +34,10 @@ def check_tables(name: str, tables: list[type[models.Model]], using: str) -> Non
 
 def check_transactions(table: str, using: str) -> None:
     """Raise TableMissing if the table's engine can't delete a row in one commit with the message."""
-    if connections[using].vendor != "mysql":
+    session = session_of(using)
+    if not session.server.engines:
         return
-    [(_table, engine)] = session_of(using).fetch(mysql_engines([table]))
+    [(_table, engine)] = session.fetch(Statement(session.server.engines.format("%s"), (table,)))
     if engine.lower() != "innodb":
         raise TableMissing(
             _(

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from django.db import DataError
 
-from django_dbqueue.databases.statement import MAX_IDS, Kept
+from django_dbqueue.databases.statement import MAX_IDS, Kept, Statement
 from django_dbqueue.lifecycle import results_sql
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -71,10 +71,10 @@ def fits(session: DjangoSession, results: Mapping[int, Kept]) -> bool:
 def _packet(session: DjangoSession) -> int | None:
     """Return the bytes that the server takes at once; None where there is no such limit."""
     connection = session.connection
-    if connection.vendor != "mysql":
+    if not session.server.packet:
         return None
     connection.ensure_connection()
     raw = connection.connection
     if raw not in _packets:
-        [(_packets[raw],)] = session.fetch(results_sql.packet())
+        [(_packets[raw],)] = session.fetch(Statement(session.server.packet, ()))
     return _packets[raw]

@@ -34,11 +34,6 @@ def insert(server: Server, results: Sequence[tuple[int, Kept]]) -> Statement:
     return Statement(f"{begin} VALUES {', '.join([row] * len(results))}{ending}", tuple(params))
 
 
-def packet() -> Statement:
-    """Read how many bytes MySQL, or MariaDB, takes at once in this session."""
-    return Statement("SELECT @@max_allowed_packet", ())
-
-
 def of_flow(server: Server, flow: int, first: int, last: int) -> Statement:
     """Read the results that messages of a flow in a range of ids have left."""
     return Statement(

@@ -20,12 +20,12 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.databases import NetworkServer
+from django_dbqueue.databases import means
+from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.failures.failure_group_rows import blamed
 from django_dbqueue.lifecycle.moves import held_by, move
 from django_dbqueue.lifecycle.rescue import BATCH, tell_rescued
 from django_dbqueue.liveness.late_workers import Late, late_workers, lock, workers
-from django_dbqueue.liveness.vital_signs import is_blind
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbLater
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -93,40 +93,40 @@ class Guardian:
 
         It forgets what an earlier session has seen: the new one may be on another server, or after a restart.
         """
-        connection, server = self._session.connection, self._session.server
-        if not isinstance(server, NetworkServer):
+        connection, sessions = self._session.connection, self._session.server.sessions
+        if sessions is None:
             return ""
         connection.ensure_connection()
         if connection.connection is not self._raw:
             self._gone_since.clear()
-            [(_, here)] = self._session.fetch(server.sessions.me())
+            [(_, here)] = self._session.fetch(sessions.me())
             self._server, self._raw = str(here), connection.connection
         return self._server
 
     def _gone(self, late: list[Late]) -> set[Late]:
         """Return the workers whose session is gone, as far as this server and this account can see."""
-        server = self._session.server
-        if not isinstance(server, NetworkServer):
+        sessions = self._session.server.sessions
+        if sessions is None:
             return set()
         locks = {worker.session_lock: worker for worker in late if worker.session_lock is not None}
         listed = [worker for worker in late if worker.session_lock is None and worker.conn_id is not None]
         gone: set[Late] = set()
         if locks:
-            free = self._session.fetch(server.sessions.free_locks([number for number in locks if number is not None]))
+            free = self._session.fetch(sessions.free_locks([number for number in locks if number is not None]))
             gone = {locks[int(number)] for here, number in free if locks[int(number)].server == here}
         if listed:
-            there = self._sessions(server, [worker.conn_id for worker in listed if worker.conn_id is not None])
+            there = self._sessions(sessions, [worker.conn_id for worker in listed if worker.conn_id is not None])
             servers = {here for here, _ in there}
             present = {number for _, number in there}
             gone |= {worker for worker in listed if worker.conn_id not in present and worker.server in servers}
         return gone
 
-    def _sessions(self, server: NetworkServer, ids: list[int]) -> set[tuple[str, int]]:
+    def _sessions(self, sessions: SessionsSQL, ids: list[int]) -> set[tuple[str, int]]:
         """Return those of these sessions that exist, and one's own; nothing if the list can't be seen in full."""
         try:
-            return {(str(here), int(number)) for here, number in self._session.fetch(server.sessions.existing(ids))}
+            return {(str(here), int(number)) for here, number in self._session.fetch(sessions.existing(ids))}
         except DatabaseError as error:
-            if not is_blind(server, error):
+            if not means(error, "denied"):
                 raise
             if not self._said_blind:
                 self._said_blind = True
@@ -199,27 +199,27 @@ def _blind_words() -> str:
 
 def blind_spots(session: DjangoSession) -> list[str]:
     """Say what a guardian on this connection can't see, and what to do about it; nothing if it sees everything."""
-    server = session.server
-    if not isinstance(server, NetworkServer):
+    sessions = session.server.sessions
+    if sessions is None:
         return [_("SQLite has no sessions: the messages of a dead worker come back when their leases expire.")]
-    return [*blind_to_sessions(session, server), *blind_to_workers(session, server)]
+    return [*blind_to_sessions(session, sessions), *blind_to_workers(session, sessions)]
 
 
-def blind_to_sessions(session: DjangoSession, server: NetworkServer) -> list[str]:
+def blind_to_sessions(session: DjangoSession, sessions: SessionsSQL) -> list[str]:
     """Say that this account may not see other accounts' sessions, if the server hides them."""
     try:
-        session.fetch(server.sessions.existing([0]))
+        session.fetch(sessions.existing([0]))
     except DatabaseError as error:
-        if not is_blind(server, error):
+        if not means(error, "denied"):
             raise
         return [_blind_words()]
     return []
 
 
-def blind_to_workers(session: DjangoSession, server: NetworkServer) -> list[str]:
+def blind_to_workers(session: DjangoSession, sessions: SessionsSQL) -> list[str]:
     """Say which living workers can't be judged from here."""
     spots: list[str] = []
-    [(_conn_id, here)] = session.fetch(server.sessions.me())
+    [(_conn_id, here)] = session.fetch(sessions.me())
     rows = workers(session).filter(beat_at__gt=DbLater(-LATELY), started_at__lt=DbLater(-SETTLES))
     places = list(rows.exclude(server=here).values_list("server", flat=True))
     unproven = places.count("")

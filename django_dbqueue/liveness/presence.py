@@ -23,7 +23,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from django_dbqueue import conf
-from django_dbqueue.databases import NetworkServer
+from django_dbqueue.databases import terms_of
+from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -84,7 +85,7 @@ class Presence:
 
     def begin_holding(self, held: int) -> None:
         """Promise quick beats before the first of these messages starts."""
-        if self.beats_too_slowly and isinstance(self._session.server, NetworkServer):
+        if self.beats_too_slowly and self._session.server.sessions:
             self._write(held=held, every=BEAT_HOLDING)
 
     def end(self) -> None:
@@ -111,11 +112,11 @@ class Presence:
 
     def _prove(self, own: OwnSession) -> bool:
         """Check from here that the main thread's session is what it believes; warn once if it never was."""
-        server = self._session.server
-        if not isinstance(server, NetworkServer):
+        sessions = self._session.server.sessions
+        if sessions is None:
             return False
         was_proven = own is self._proven
-        doubt = own.doubt or _doubt(self._session, server, own, seen_before=was_proven)
+        doubt = own.doubt or _doubt(self._session, sessions, own, seen_before=was_proven)
         self._proven = None if doubt else own
         self._failures = 0 if not doubt or was_proven else self._failures + 1
         if (own.doubt or self._failures > 1) and not self._warned and own is self._own:
@@ -148,14 +149,14 @@ class Presence:
 
 
 def _take_session(session: DjangoSession) -> OwnSession:
-    connection, server = session.connection, session.server
-    if not isinstance(server, NetworkServer):
+    connection, sessions = session.connection, session.server.sessions
+    if sessions is None:
         return OwnSession(os.getpid())
     connection.ensure_connection()
-    [(conn_id, here)] = session.fetch(server.sessions.me())
+    [(conn_id, here)] = session.fetch(sessions.me())
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
-        lock, doubt = _take_lock(session, server)
+        lock, doubt = _take_lock(session, sessions)
     told = told_by_driver(connection)
     if told is None and lock is None:
         doubt = "it holds no named lock, and its driver doesn't report which session it was given"
@@ -164,16 +165,16 @@ def _take_session(session: DjangoSession) -> OwnSession:
             f"the connection was opened as session {told} but works as session {conn_id}, so there is a connection "
             "pooler between this worker and the database"
         )
-    elif session.fetch(server.sessions.me()) != [(conn_id, here)]:
+    elif session.fetch(sessions.me()) != [(conn_id, here)]:
         doubt = "its session changes from statement to statement, so there is a connection pooler in between"
     return OwnSession(int(conn_id), str(here), lock, doubt)
 
 
-def _take_lock(session: DjangoSession, server: NetworkServer) -> tuple[int | None, str]:
+def _take_lock(session: DjangoSession, sessions: SessionsSQL) -> tuple[int | None, str]:
     """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = session.fetch(server.sessions.take_lock(number))
+        [(taken,)] = session.fetch(sessions.take_lock(number))
     except Error:
         if not session.connection.is_usable():
             raise
@@ -183,21 +184,17 @@ def _take_lock(session: DjangoSession, server: NetworkServer) -> tuple[int | Non
 
 def told_by_driver(connection: BaseDatabaseWrapper) -> int | None:
     """Return the session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
-    raw = connection.connection
-    if connection.vendor == "mysql":
-        return int(raw.thread_id()) % 2**32 if hasattr(raw, "thread_id") else None
-    info = getattr(raw, "info", None)
-    return int(info.backend_pid) if info is not None else None
+    return terms_of(connection.vendor).driver.greeted(connection.connection)
 
 
-def _doubt(session: DjangoSession, server: NetworkServer, own: OwnSession, *, seen_before: bool) -> str:
+def _doubt(session: DjangoSession, sessions: SessionsSQL, own: OwnSession, *, seen_before: bool) -> str:
     """Say why the session is not what it believes to be, as seen from the heartbeat's; '' if it is."""
     if own.lock is None:
-        return _doubt_of_listed(session, server, own)
+        return _doubt_of_listed(session, sessions, own)
     if seen_before:
-        [(held,)] = session.fetch(server.sessions.is_held(own.lock, own.conn_id))
+        [(held,)] = session.fetch(sessions.is_held(own.lock, own.conn_id))
         return "" if held else "its lock is free"
-    [(here, holder, *_)] = session.fetch(server.sessions.lock_holder(own.lock))
+    [(here, holder, *_)] = session.fetch(sessions.lock_holder(own.lock))
     if here != own.server:
         return f"its connections lead to two servers ({own.server}; {here})"
     if holder is None:
@@ -210,7 +207,7 @@ def _doubt(session: DjangoSession, server: NetworkServer, own: OwnSession, *, se
     return ""
 
 
-def _doubt_of_listed(session: DjangoSession, server: NetworkServer, own: OwnSession) -> str:
+def _doubt_of_listed(session: DjangoSession, sessions: SessionsSQL, own: OwnSession) -> str:
     """Do as ``_doubt`` where there is no lock. An account always sees its own sessions in the list."""
-    [(_, here)] = session.fetch(server.sessions.me())
+    [(_, here)] = session.fetch(sessions.me())
     return "" if here == own.server else f"its connections lead to two servers ({own.server}; {here})"

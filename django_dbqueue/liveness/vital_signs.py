@@ -6,7 +6,7 @@ from enum import Enum
 
 from django.db import DatabaseError
 
-from django_dbqueue.databases import NetworkServer
+from django_dbqueue.databases import means
 from django_dbqueue.sessions.django_session import DjangoSession
 
 
@@ -18,20 +18,14 @@ class Sign(Enum):
     UNKNOWN = "unknown"
 
 
-def is_blind(server: NetworkServer, error: DatabaseError) -> bool:
-    """Return whether the server refused because this account may not see other accounts' sessions."""
-    refusal, cause = server.sessions.blind_error, error.__cause__
-    return refusal is not None and cause is not None and cause.args[:1] == (refusal,)
-
-
 def sign_of_worker(session: DjangoSession, *, here: str, conn_id: int | None, session_lock: int | None) -> Sign:
     """Judge a worker's session by the named lock that it was proven to hold, or else by the server's list."""
-    server = session.server
-    if not isinstance(server, NetworkServer) or not here:
+    sessions = session.server.sessions
+    if sessions is None or not here:
         return Sign.UNKNOWN
     if session_lock is None:
         return sign_of_session(session, conn_id, here=here)
-    [(asked, holder, *_)] = session.fetch(server.sessions.lock_holder(session_lock))
+    [(asked, holder, *_)] = session.fetch(sessions.lock_holder(session_lock))
     if str(asked) != here:
         return Sign.UNKNOWN
     return Sign.GONE if holder is None else Sign.THERE
@@ -39,13 +33,13 @@ def sign_of_worker(session: DjangoSession, *, here: str, conn_id: int | None, se
 
 def sign_of_session(session: DjangoSession, conn_id: int | None, *, here: str = "") -> Sign:
     """Judge a session by the server's list; ``server`` is where it was proven to be, if it was."""
-    server = session.server
-    if not isinstance(server, NetworkServer) or conn_id is None:
+    sessions = session.server.sessions
+    if sessions is None or conn_id is None:
         return Sign.UNKNOWN
     try:
-        rows = session.fetch(server.sessions.existing([conn_id]))
+        rows = session.fetch(sessions.existing([conn_id]))
     except DatabaseError as error:
-        if not is_blind(server, error):
+        if not means(error, "denied"):
             raise
         return Sign.UNKNOWN
     if here and here not in {str(asked) for asked, _ in rows}:

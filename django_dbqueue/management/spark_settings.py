@@ -8,40 +8,24 @@ from pathlib import Path
 from django.db import connections
 
 from django_dbqueue import conf
-from django_dbqueue.exceptions import UnsupportedDatabase
+from django_dbqueue.databases import server_of
 from django_dbqueue.management.common_options import Options
 from django_dbqueue.spark.credentials import Credentials
-
-_PASSED_ON = {
-    "mysql": (
-        "unix_socket",
-        "ssl",
-        "ssl_mode",
-        "connect_timeout",
-        "read_timeout",
-        "write_timeout",
-        "read_default_file",
-    ),
-    "postgresql": ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "service", "passfile", "options"),
-    "sqlite": (),
-}
-"""The part of ``OPTIONS`` about reaching the server; the rest is about how Django talks to it."""
 
 
 def credentials_of(using: str) -> Credentials:
     """Return the credentials of one of Django's databases; UnsupportedDatabase if the queue can't live there."""
     connection = connections[using]
-    if connection.vendor not in _PASSED_ON:
-        raise UnsupportedDatabase(f"the queue can't use {connection.vendor!r}, which the database {using!r} is")
+    server = server_of(connection)
     said = connection.settings_dict
-    options = {name: said["OPTIONS"][name] for name in _PASSED_ON[connection.vendor] if name in said["OPTIONS"]}
+    options = {name: said["OPTIONS"][name] for name in server.driver.options if name in said["OPTIONS"]}
     host = said["HOST"] or ""
-    if connection.vendor == "mysql" and host.startswith("/"):
+    if "unix_socket" in server.driver.options and host.startswith("/"):
         options["unix_socket"], host = host, ""
     name = str(said["NAME"])
     return Credentials(
         vendor=connection.vendor,
-        name=os.fspath(Path(name).resolve()) if connection.vendor == "sqlite" else name,
+        name=os.fspath(Path(name).resolve()) if server.is_file else name,
         host=host,
         port=int(said["PORT"]) if said["PORT"] else None,
         user=said["USER"] or "",

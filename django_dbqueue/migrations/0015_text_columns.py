@@ -5,7 +5,7 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import ProjectState
 
 import django_dbqueue.models.fields
-from django_dbqueue.databases.server_facts import mysql_collations
+from django_dbqueue.databases.mysql_facts import collations
 
 
 class SayCharacters(migrations.AlterField):
@@ -31,7 +31,7 @@ class SayCharacters(migrations.AlterField):
 
     def _is_right(self, model: Any, schema_editor: BaseDatabaseSchemaEditor) -> bool:
         field = model._meta.get_field(self.name)
-        question = mysql_collations([model._meta.db_table])
+        question = collations([model._meta.db_table])
         with schema_editor.connection.cursor() as cursor:
             cursor.execute(question.sql, question.params)
             said = {column: rest for _table, column, *rest in cursor.fetchall()}

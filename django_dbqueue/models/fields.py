@@ -12,10 +12,10 @@ from django.db.models.expressions import Func
 from django.db.models.query_utils import DeferredAttribute
 from django.utils.dateparse import parse_datetime
 
+from django_dbqueue.databases import terms_of
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.lifecycle.hydration import UNREAD
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.statuses import STATUSES
 
 if TYPE_CHECKING:
     Characters = models.CharField[Any, Any]
@@ -66,43 +66,28 @@ class AsciiField(Characters):
     """Text of ASCII characters, compared exactly: no case, no accents, no padding."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        if connection.vendor == "mysql":
-            return f"varchar({self.max_length}) CHARACTER SET ascii COLLATE ascii_bin"
-        if connection.vendor == "postgresql":
-            return f'varchar({self.max_length}) COLLATE "C"'
-        return f"varchar({self.max_length})"
+        return terms_of(connection.vendor).ascii_type.format(self.max_length)
 
 
 class KeyField(Characters):
     """A short text of any Unicode character, compared by code point: a key, a name, a reason."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        if connection.vendor == "mysql":
-            return f"varchar({self.max_length}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-        return f"varchar({self.max_length})"
+        return terms_of(connection.vendor).key_type.format(self.max_length)
 
 
 class ExactTextField(Text):
     """Text as it is, of any Unicode character and up to the packet size, whatever the database's default charset."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        if connection.vendor == "mysql":
-            return "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-        return "text"
+        return terms_of(connection.vendor).text_type
 
 
 class StatusField(Characters):
-    """The three statuses: a native ENUM where one exists.
-
-    It sorts by position in the list. A claim reads on after the last waiting row until it meets a live index entry, so
-    the waiting rows sort last, before the next queue's done ones (docs/decisions/0019).
-    """
+    """The three statuses: a native ENUM where one exists."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        if connection.vendor == "mysql":
-            letters = ", ".join(f"'{letter}'" for letter in reversed(STATUSES))
-            return f"enum({letters}) CHARACTER SET ascii COLLATE ascii_bin"
-        return f"varchar({self.max_length})"
+        return terms_of(connection.vendor).status_type.format(self.max_length)
 
 
 class UnreadMoment(DeferredAttribute):
@@ -152,7 +137,7 @@ def to_utc(value: Any, connection: BaseDatabaseWrapper) -> datetime | None:
     moment: datetime | None = value
     if moment is None or moment.tzinfo is UTC:
         return moment
-    if connection.vendor != "postgresql":
+    if not terms_of(connection.vendor).has_zones:
         return moment.replace(tzinfo=UTC)  # Django labels it with the connection's zone; the column says UTC
     if moment.tzinfo is None:  # USE_TZ = False: psycopg returns the session's local time
         moment = moment.replace(tzinfo=ZoneInfo(connection.timezone_name))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.db import DatabaseError
 
+from django_dbqueue.databases.errors import code_of
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.apart import name_refused
-from django_dbqueue.sessions.retry import code_of, is_duplicate, is_refused, named
+from django_dbqueue.sessions.retry import is_duplicate, is_refused, named
 
 
 def conflict_of(error: DatabaseError, message: HeldMessage, queue: str) -> DBQueueError:

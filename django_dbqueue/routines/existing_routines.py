@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.core.management.base import CommandError
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue.routines import installer_sql
@@ -40,7 +39,7 @@ def schema_of(using: str) -> str:
 
 def standing(using: str) -> list[StandingRoutine]:
     """Return what has one of our names, or our mark."""
-    if connections[using].vendor == "postgresql":
+    if session_of(using).server.has_schemas:
         statement = installer_sql.standing_on_postgresql(NAMES, schema_of(using))
     else:
         statement = installer_sql.standing_on_mysql(NAMES)
@@ -52,7 +51,7 @@ def standing(using: str) -> list[StandingRoutine]:
 
 def refuse_foreign(using: str, found: list[StandingRoutine]) -> None:
     """Raise CommandError if something isn't ours; on PostgreSQL, where replacing keeps the owner, also by owner."""
-    keeps_owner = connections[using].vendor == "postgresql"
+    keeps_owner = session_of(using).server.has_schemas
     foreign = [
         f"{one.kind} {one.signature} ({one.owner})"
         for one in found

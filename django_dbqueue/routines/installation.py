@@ -16,8 +16,8 @@ from django.db import Error, transaction
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
+from django_dbqueue.databases import means
 from django_dbqueue.databases.statement import SPENT_BEFORE, Row
-from django_dbqueue.databases.transient_errors import sqlstate_of
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Queue
 from django_dbqueue.routines import installer_sql
@@ -28,9 +28,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 
 PATIENCE = 60
 """Seconds to wait for another installation into the same database."""
-NO_BINLOG_TRUST = {1418, 1419}
 Value = TypeVar("Value")
-NO_PRIVILEGE: set[object] = {1044, 1142, 1143, 1227, 1370, "42501"}
 
 
 class Installed(NamedTuple):
@@ -89,7 +87,7 @@ def script(session: DjangoSession) -> Iterator[str]:
     """Return what ``install`` runs, for the mysql client or psql."""
     refuse_sqlite(session)
     made = wanted_routines(session)
-    if session.connection.vendor == "postgresql":
+    if session.server.has_schemas:
         yield f"BEGIN;\nSET LOCAL search_path = {installer_sql.SAFE_PATH};\n"
         for routine in made:
             yield from (f"{text};\n" for text in routine.statements)
@@ -118,7 +116,7 @@ def wanted_routines(session: DjangoSession) -> list[Routine]:
 
 def refuse_sqlite(session: DjangoSession) -> None:
     """Raise CommandError on SQLite, which can't have them."""
-    if session.connection.vendor == "sqlite":
+    if not session.server.has_routines:
         raise CommandError(
             _(
                 "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for "
@@ -129,7 +127,7 @@ def refuse_sqlite(session: DjangoSession) -> None:
 
 def _folders(session: DjangoSession) -> tuple[str, ...]:
     connection: Any = session.connection
-    if connection.vendor == "postgresql":
+    if session.server.has_schemas:
         return ("postgresql",)
     if not connection.mysql_is_mariadb:
         return ("mysql",)
@@ -141,7 +139,6 @@ def _folders(session: DjangoSession) -> tuple[str, ...]:
 
 
 def _words(session: DjangoSession) -> Words:
-    connection = session.connection
     options = {name: conf.queue_options(name or "") for name in (None, *sorted(conf.get("QUEUES")))}
     return Words(
         queues=Queue._meta.db_table,
@@ -158,7 +155,7 @@ def _words(session: DjangoSession) -> Words:
         lease_over=LEASE_OVER,
         spent_before=SPENT_BEFORE,
         forbidden=conf.get("OPERATIONS_QUEUE"),
-        schema=schema_of(session.using) if connection.vendor == "postgresql" else "",
+        schema=schema_of(session.using) if session.server.has_schemas else "",
     )
 
 
@@ -170,14 +167,13 @@ def _that_differ(values: dict[str | None, Value]) -> dict[str | None, Value]:
 def _alone(session: DjangoSession) -> Iterator[None]:
     """Keep others from installing at the same time, and restore the session afterwards."""
     refuse_sqlite(session)
-    connection = session.connection
-    if connection.in_atomic_block and connection.vendor == "mysql":
-        raise CommandError(_("MySQL and MariaDB commit at each CREATE: call this outside atomic()."))
-    if connection.vendor == "postgresql":
+    if session.server.has_schemas:
         with transaction.atomic(using=session.using):
             session.fetch(installer_sql.lock_on_postgresql())
             yield
         return
+    if session.connection.in_atomic_block:
+        raise CommandError(_("MySQL and MariaDB commit at each CREATE: call this outside atomic()."))
     lock, unlock = installer_sql.lock_on_mysql(PATIENCE)
     if session.fetch(lock) != [(1,)]:
         raise CommandError(
@@ -197,7 +193,7 @@ def _alone(session: DjangoSession) -> Iterator[None]:
 
 
 def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) -> None:
-    if session.connection.vendor == "postgresql":
+    if session.server.has_schemas:
         # The view's operators are resolved when it is created
         path = str(session.fetch(installer_sql.path())[0][0])
         session.fetch(installer_sql.set_path(installer_sql.SAFE_PATH))
@@ -256,13 +252,11 @@ def _grants(session: DjangoSession, routine: Routine) -> list[Row]:
 
 def _explain(session: DjangoSession, error: Error) -> str:
     """Say what the database refused, and what to do next."""
-    cause = error.__cause__
-    code = sqlstate_of(cause) or (cause.args[0] if cause is not None and cause.args else None)
     said = _("The database %(alias)r refused: %(error)s\nNothing was left half installed.\n") % {
         "alias": session.using,
         "error": error,
     }
-    if code in NO_BINLOG_TRUST:
+    if means(error, "untrusted"):
         return said + _(
             "The server keeps a binary log, so only some accounts may create stored functions. Do one of these:\n"
             "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
@@ -271,9 +265,9 @@ def _explain(session: DjangoSession, error: Error) -> str:
             "  * an administrator (SUPER) runs what `manage.py queue_routines print` prints, in this database;\n"
             "  * run this with an administrator's account, by an alias of its own: --database ALIAS."
         )
-    if code not in NO_PRIVILEGE:
+    if not means(error, "denied"):
         return said
-    if session.connection.vendor == "postgresql":
+    if session.server.has_schemas:
         return said + _("The account needs CREATE on the table's schema, and must own what it replaces.")
     return said + _(
         "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "

@@ -7,13 +7,11 @@ including a plain handler's rows. ``completion_type = CHAIN`` does the same to w
 
 from __future__ import annotations
 
-from typing import Final
-
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-ON: Final = "SET SESSION autocommit = 1, completion_type = NO_CHAIN"
+from django_dbqueue.databases import terms_of
 
 
 def connect() -> None:
@@ -26,11 +24,12 @@ def connect() -> None:
 
 def _begun(connection: BaseDatabaseWrapper, **_: object) -> None:
     """Send it once per session, bypassing Django's wrappers, as the driver would."""
-    if connection.vendor != "mysql" or not connection.settings_dict["AUTOCOMMIT"]:
+    words = terms_of(connection.vendor).autocommits
+    if not words or not connection.settings_dict["AUTOCOMMIT"]:
         return
     try:
         with connection.wrap_database_errors, connection.connection.cursor() as cursor:
-            cursor.execute(ON)
+            cursor.execute(words)
     except BaseException:
         connection.close()  # otherwise the next statement would be sent in the session as it is
         raise

@@ -13,12 +13,12 @@ from django.db import OperationalError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_dbqueue.databases import Statement, server_of
+from django_dbqueue.databases import Server, Statement, means, server_of
 from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.sessions import transaction_begin
-from django_dbqueue.sessions.retry import is_passing, is_safe_updates
+from django_dbqueue.sessions.retry import is_passing
 from django_dbqueue.sessions.snapshots import seeing_what_is
 from django_dbqueue.sessions.transaction_begin import Context, Execute, takes_many
 
@@ -37,12 +37,6 @@ class Ahead(NamedTuple):
     check: Callable[[int], None]
     then: Statement | None = None
     finish: Callable[[], object] | None = None
-
-
-_READ_COMMITTED = Statement("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", ())
-_SAFE_UPDATES_OFF = Statement("SET SESSION sql_safe_updates = 0", ())
-_SAFE_UPDATES_ON = Statement("SET SESSION sql_safe_updates = 1", ())
-_BEGIN = {"mysql": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED"}
 
 
 class DjangoSession:
@@ -121,17 +115,17 @@ class DjangoSession:
             try:
                 cursor.execute(statement.sql, statement.params)
             except OperationalError as error:
-                if not is_safe_updates(error):
+                if not means(error, "safe updates"):
                     raise
-                with _without_safe_updates(cursor):
+                with _updates_allowed(cursor, self.server):
                     cursor.execute(statement.sql, statement.params)
                     return int(cursor.rowcount)
             return int(cursor.rowcount)
 
     def allow_updates(self) -> None:
         """Switch ``sql_safe_updates`` off in a session that is the queue's own, which spares ``run`` from doing it."""
-        if connections[self.using].vendor == "mysql":
-            self.run(_SAFE_UPDATES_OFF)
+        if self.server.allows_updates:
+            self.run(Statement(self.server.allows_updates, ()))
 
     def insert(self, statement: Statement) -> int:
         """Insert one row, on a server that doesn't return rows from it, and return its id."""
@@ -198,14 +192,14 @@ class DjangoSession:
         """Make atomic() begin as ``transaction`` describes."""
         if in_callers_transaction(connection):
             return nullcontext()
-        if connection.vendor == "sqlite":
-            return transaction_begin.immediate(connection)
-        level = str(connection.isolation_level or "").lower()
-        if connection.vendor == "mysql" and level != "read committed":
-            self.run(_READ_COMMITTED)  # the next transaction
+        server = self.server
+        if server.begin_mode:
+            return transaction_begin.in_mode(connection, server.begin_mode)
+        if server.isolates and str(connection.isolation_level or "").lower() != "read committed":
+            self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
-            return transaction_begin.begun_by_the_first(connection, _BEGIN[connection.vendor])
-        return transaction_begin.begun_by(connection, partial(self.run, Statement(_BEGIN[connection.vendor], ())))
+            return transaction_begin.begun_by_the_first(connection, server.begin)
+        return transaction_begin.begun_by(connection, partial(self.run, Statement(server.begin, ())))
 
     @contextmanager
     def ahead_of_the_first(self, ahead: Ahead) -> Iterator[None]:
@@ -277,16 +271,13 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
 
 
 @contextmanager
-def _without_safe_updates(cursor: CursorWrapper) -> Iterator[None]:
-    """Allow a statement what ``sql_safe_updates`` refuses: MariaDB refuses every DELETE by a join.
-
-    Ours name their rows by keys. The session is a project's, which finds it as it was.
-    """
-    cursor.execute(_SAFE_UPDATES_OFF.sql)
+def _updates_allowed(cursor: CursorWrapper, server: Server) -> Iterator[None]:
+    """Allow what ``sql_safe_updates`` refuses: ours name rows by keys. A project's session is left as it was."""
+    cursor.execute(server.allows_updates)
     try:
         yield
     finally:
-        cursor.execute(_SAFE_UPDATES_ON.sql)
+        cursor.execute(server.refuses_updates)
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_dbqueue.databases import SERVERS
 from django_dbqueue.databases.statement import Params
 
-OFF: Final = "SET STATEMENT innodb_snapshot_isolation = OFF FOR "
 _JUDGED: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _ANSWER: Final = "_dbqueue_judges_by_snapshots"
 
@@ -29,19 +29,20 @@ def seeing_what_is(connection: Any, *, whatever_the_level: bool = False) -> Iter
     The isolation level is taken from Django's settings. ``whatever_the_level`` is for rare operations, and also covers
     a caller that has set another level by hand; it costs a fifth of a statement's time on such a server.
     """
-    if connection.vendor != "mysql" or not connection.mysql_is_mariadb:
+    words = SERVERS[connection.vendor].sees_what_is
+    if not words or not connection.mysql_is_mariadb:
         yield
         return
     is_committed = str(connection.isolation_level or "").lower() == "read committed"
     if (is_committed and not whatever_the_level) or not _judges_by_snapshots(connection):
         yield
         return
-    with connection.execute_wrapper(_unjudged):
+
+    def unjudged(execute: Callable[..., object], sql: str, params: Params, many: bool, context: object) -> object:
+        return execute(words + sql if sql.startswith(_JUDGED) else sql, params, many, context)
+
+    with connection.execute_wrapper(unjudged):
         yield
-
-
-def _unjudged(execute: Callable[..., object], sql: str, params: Params, many: bool, context: object) -> object:
-    return execute(OFF + sql if sql.startswith(_JUDGED) else sql, params, many, context)
 
 
 def _judges_by_snapshots(connection: BaseDatabaseWrapper) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_dbqueue.databases import SERVERS
 from django_dbqueue.databases.statement import Params
 
 Execute = Callable[..., object]
@@ -20,16 +21,16 @@ def takes_many(connection: Any) -> bool:
 
     mysqlclient does unless it is forbidden, and psycopg where it sends whole texts.
     """
-    if connection.vendor == "mysql":
-        said = connection.settings_dict["OPTIONS"].get("multi_statements", True)
-        return bool(said) and connection.Database.__name__ == "MySQLdb"
-    return connection.vendor == "postgresql" and not connection.features.uses_server_side_binding
+    if SERVERS[connection.vendor].driver.many_by != connection.Database.__name__:
+        return False
+    is_forbidden = not connection.settings_dict["OPTIONS"].get("multi_statements", True)
+    return not (is_forbidden or getattr(connection.features, "uses_server_side_binding", False))
 
 
 @contextmanager
-def immediate(connection: Any) -> Iterator[None]:
-    """Make atomic() take SQLite's write lock at once."""
-    chosen, connection.transaction_mode = connection.transaction_mode, "IMMEDIATE"
+def in_mode(connection: Any, mode: str) -> Iterator[None]:
+    """Make atomic() begin in this mode of SQLite's."""
+    chosen, connection.transaction_mode = connection.transaction_mode, mode
     try:
         yield
     finally:

@@ -22,7 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
-from django_dbqueue.databases import NetworkServer
 from django_dbqueue.databases.sessions_sql import lock_number
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.spark.connection import Connection
@@ -107,14 +106,13 @@ def _opened(credentials: Credentials, patience: Patience) -> Connection:
 
 def _takes_place(connection: Connection, places: Sequence[int]) -> bool:
     """Return whether the session now holds one of these places; it is ended if that can't be found out."""
-    server = connection.server
-    assert isinstance(server, NetworkServer)
-    if not places:
+    sessions = connection.server.sessions
+    if not places or sessions is None:
         return False
     start = random.randrange(len(places))
     try:
         locks = [lock_number("place", connection.database, str(place)) for place in places]
-        [(place,)] = connection.fetch(server.sessions.take_lock(*locks[start:], *locks[:start]))
+        [(place,)] = connection.fetch(sessions.take_lock(*locks[start:], *locks[:start]))
     except BaseException:
         connection.discard()
         raise

@@ -68,9 +68,6 @@ class Pages:
                 self._connection = admitted(self.credentials, outage=seconds, requires=self.requires)
             except Exception as error:
                 self.patience.wait(error)
-            else:
-                if self._connection.vendor == "mysql":
-                    self._connection.raw.converter = {}  # bytes as received; parameters have their own encoders
         return self._connection
 
     def recover(self, error: Exception) -> None:
@@ -101,14 +98,14 @@ class Pages:
         yield from held
 
     def _batches(self, statement: Statement) -> Generator[pa.RecordBatch]:
-        return {"mysql": self._from_mysql, "postgresql": self._from_postgresql, "sqlite": self._from_sqlite}[
-            self.connection.vendor
-        ](statement)
+        special = {"MySQLdb": self._from_mysql, "psycopg": self._from_postgresql}
+        return special.get(self.connection.server.driver.module, self._from_any)(statement)
 
     def _from_mysql(self, statement: Statement) -> Generator[pa.RecordBatch]:
         from MySQLdb.cursors import SSCursor
 
         raw = self.connection.raw
+        raw.converter = {}  # bytes as received; parameters have their own encoders
         with closing(raw.cursor(SSCursor)) as cursor:
             cursor.execute(statement.sql, statement.params)
             fetch_row = cursor._result.fetch_row  # the rows of one C call, without the cursor's work on each
@@ -120,7 +117,7 @@ class Pages:
                     cursor.close()
                 raise
 
-    def _from_sqlite(self, statement: Statement) -> Generator[pa.RecordBatch]:
+    def _from_any(self, statement: Statement) -> Generator[pa.RecordBatch]:
         with closing(self.connection._execute(statement)) as cursor:
             yield from self._gathered(lambda: cursor.fetchmany(self.step))
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django_dbqueue.codecs import is_whole
-from django_dbqueue.databases import Server, server_of
+from django_dbqueue.databases import SERVERS, Server, server_of
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.typed_values import typed_whole
 
@@ -28,13 +28,6 @@ MAX_CONNECTIONS: Final = 8
 MOST_CONNECTIONS: Final = 1_000
 REFUSED: Final = ("password", "passwd", "user", "username", "url", "dburl", "host", "database", "dbname")
 """Options in which other sources take credentials."""
-_VENDORS: Final = {
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "postgres": "postgresql",
-    "postgresql": "postgresql",
-    "sqlite": "sqlite",
-}
 _SECRET: Final = re.compile("(?i)pass|secret|token|key")
 """In the name of a driver's option."""
 _UNPRINTED: Final = re.compile(r"[\x00-\x20\x7f]")
@@ -60,7 +53,7 @@ class Credentials:
     @property
     def is_counted(self) -> bool:
         """Whether its sessions are: a file has none."""
-        return self.max_connections > 0 and self.vendor != "sqlite"
+        return self.max_connections > 0 and not self.server.is_file
 
     @property
     def server(self) -> Server:
@@ -124,14 +117,14 @@ class Credentials:
         if not isinstance(said, dict) or set(said) - set(known) or not _is_well_typed(said):
             raise InvalidPipeline(
                 f"{_sentence(where)} must hold a JSON object of {known}: vendor is one of "
-                f"{sorted(set(_VENDORS.values()))}, name the database, port a number from 1 to 65535 or null, options "
+                f"{sorted(SERVERS)}, name the database, port a number from 1 to 65535 or null, options "
                 "an object, and the others are strings."
             )
         return cls(**said)
 
     def misplaced(self) -> str | None:
         """Return the name of a field that seems to contain a password too, and that errors would repeat."""
-        if self.vendor == "sqlite":
+        if self.server.is_file:
             return "host" if self.host else None
         if ":" in self.name or "@" in self.name:
             return "name"
@@ -173,18 +166,18 @@ def _from_url(text: str) -> Credentials | None:
 def _parts_of(text: str) -> Credentials:
     """Read a URL; ValueError if it isn't one, or if a secret may contain a character that should be escaped."""
     scheme, marks, _ = text.partition("://")
-    vendor = _VENDORS.get(scheme.lower())
+    server = next((each for each in SERVERS.values() if scheme.lower() in each.schemes), None)
     parts = urlsplit(text)
     path = _unescaped(parts.path)
-    if vendor == "sqlite" and parts.netloc:
+    if not marks or server is None or parts.fragment or _UNPRINTED.search(text):
         raise ValueError
-    if not marks or vendor is None or parts.fragment or _UNPRINTED.search(text):
+    if server.is_file and parts.netloc:
         raise ValueError
-    if not path.strip("/") or (vendor != "sqlite" and ("/" in path[1:] or "@" in parts.path or ":" in parts.path)):
+    if not path.strip("/") or (not server.is_file and ("/" in path[1:] or "@" in parts.path or ":" in parts.path)):
         raise ValueError
     return Credentials(
-        vendor=vendor,
-        name="/" + path.lstrip("/") if vendor == "sqlite" else path.lstrip("/"),
+        vendor=server.vendor,
+        name="/" + path.lstrip("/") if server.is_file else path.lstrip("/"),
         host=_unescaped(parts.hostname or ""),
         port=parts.port,
         user=_unescaped(parts.username or ""),
@@ -209,7 +202,7 @@ def _is_well_typed(said: dict[str, object]) -> bool:
     port = said.get("port")
     return (
         isinstance(said.get("vendor"), str)
-        and said["vendor"] in _VENDORS.values()
+        and said["vendor"] in SERVERS
         and isinstance(said.get("name"), str)
         and said["name"] != ""
         and all(isinstance(text, str) for text in texts)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from django_dbqueue.databases import NetworkServer
 from django_dbqueue.databases.sessions_sql import lock_number
 from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
@@ -23,15 +22,15 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
 
     On SQLite it is a lock on a file next to the database, since nothing inside it could be held that long.
     """
-    server = connection.server
-    if not isinstance(server, NetworkServer):
+    sessions = connection.server.sessions
+    if sessions is None:
         with _file_lock(Path(f"{credentials.name}.export-lock")):
             yield
         return
     lock = _lock_of(connection)
-    [(taken,)] = connection.fetch(server.sessions.take_lock(lock))
+    [(taken,)] = connection.fetch(sessions.take_lock(lock))
     if not taken:
-        [(_server, session, account, _)] = connection.fetch(server.sessions.lock_holder(lock))
+        [(_server, session, account, _)] = connection.fetch(sessions.lock_holder(lock))
         who = f"the database session {session} ({account or 'of another account'})" if session else "somebody else"
         raise ExportBusy(
             f"Another export is working on this archive: {who} holds its lock. Nothing was done. Wait until it has "
@@ -41,16 +40,16 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
         yield
     finally:
         with suppress(Exception):  # a lost session has released it, as the end of the session does in any case
-            connection.fetch(server.sessions.free_lock(lock))
+            connection.fetch(sessions.free_lock(lock))
 
 
 def require_lock(connection: Connection) -> None:
     """Raise ExportStopped if the lock was lost with its session, so that another export may be running."""
-    server = connection.server
-    if not isinstance(server, NetworkServer):
+    sessions = connection.server.sessions
+    if sessions is None:
         return
     try:
-        [(*_, is_ours)] = connection.fetch(server.sessions.lock_holder(_lock_of(connection)))
+        [(*_, is_ours)] = connection.fetch(sessions.lock_holder(_lock_of(connection)))
     except Exception as error:
         raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
     if not is_ours:

@@ -69,7 +69,7 @@ def replica_of(options: Mapping[str, str], primary: Credentials) -> Credentials 
             )
         return None
     found = Credentials.named(said, FILE_OPTION, ENVIRONMENT_OPTION)
-    if found.vendor != primary.vendor or found.vendor == "sqlite":
+    if found.vendor != primary.vendor or found.server.is_file:
         raise InvalidPipeline(
             f"The replica is {found.vendor}, and the database {primary.vendor}: a replica is another server of the "
             "same kind, and SQLite has none."

@@ -104,6 +104,7 @@ class TableReader(DataSourceReader):
         credentials = Credentials.load(options)
         self.has_replica = replica_of(options, credentials) is not None
         self.max_lag = max_lag(said)
+        self.server = credentials.server
         self.vendor = credentials.vendor
         self.sessions = credentials.max_connections
         self.conditions = list(_conditions(said, self.source, credentials))
@@ -129,7 +130,7 @@ class TableReader(DataSourceReader):
         ends = self._ends(connection)
         if ends is None:
             return [IdRanges(())]
-        if self.vendor == "sqlite":
+        if self.server.is_file:
             return [IdRanges(((ends, ends.last - ends.first + 1),))]
         if (rows := self._few(connection)) is not None:
             return [IdRanges(((ends, rows),), few=True)]
@@ -211,7 +212,7 @@ class TableReader(DataSourceReader):
     def _windows(self, partition: IdRanges) -> Iterator[Span]:
         """Split spans so that no statement scans many more rows than a page has, however few match a condition."""
         for span, rows in partition.spans:
-            if not self.conditions or partition.few or self.vendor == "sqlite":
+            if not self.conditions or partition.few or self.server.is_file:
                 yield span
                 continue
             windows = -(-rows // (4 * self.page_rows))

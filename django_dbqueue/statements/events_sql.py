@@ -100,7 +100,7 @@ def facts(server: Server, event: EventRecord) -> tuple[str, tuple[object, ...]]:
     if blamed:
         failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
     reads = "read_count - 1" if event.uncharges else "read_count"
-    worker = server.joined("w.host", "':'", "w.pid")
+    worker = server.joined.format("w.host", "':'", "w.pid")
     sql = (
         f"id, queue, {kind}, {server.now}, {reads}, claimed_at, conn_id, "
         f"(SELECT {worker} FROM {server.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}, %s"

@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from django_dbqueue.databases import NetworkServer
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.sessions_sql import lock_number
 from django_dbqueue.databases.statement import Row, new_token
@@ -60,7 +59,7 @@ def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> 
                     f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: use another name "
                     "and another checkpoint for the stream."
                 )
-            if not isinstance(server, NetworkServer) and _is_alive(row):
+            if server.sessions is None and _is_alive(row):
                 return False
             session.run(
                 streams_sql.own(
@@ -152,17 +151,15 @@ def is_running(session: Session, name: str) -> bool:
     rows = session.fetch(streams_sql.read(server, name, SILENCE, lock=False))
     if not rows:
         return False
-    if not isinstance(server, NetworkServer):
+    if (sessions := server.sessions) is None:
         return _is_alive(rows[0])
-    [(_server, holder, *_)] = session.fetch(server.sessions.lock_holder(_lock_of(session, name)))
+    [(_server, holder, *_)] = session.fetch(sessions.lock_holder(_lock_of(session, name)))
     return holder is not None
 
 
 def _take_lock(session: Session, name: str) -> bool:
-    server = session.server
-    if not isinstance(server, NetworkServer):
-        return True
-    return bool(session.fetch(server.sessions.take_lock(_lock_of(session, name)))[0][0])
+    sessions = session.server.sessions
+    return sessions is None or bool(session.fetch(sessions.take_lock(_lock_of(session, name)))[0][0])
 
 
 def _lock_of(session: Session, name: str) -> int:

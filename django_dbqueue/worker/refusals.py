@@ -15,6 +15,7 @@ from django.db import DatabaseError, Error
 
 from django_dbqueue import conf, signals
 from django_dbqueue.databases import Claim
+from django_dbqueue.databases.errors import code_of
 from django_dbqueue.failures.error_texts import class_path
 from django_dbqueue.failures.failure_group_rows import blamed
 from django_dbqueue.lifecycle.moves import Ties
@@ -22,7 +23,7 @@ from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.sessions.retry import code_of, is_refused
+from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.worker.delivery import Delivery

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 from collections import deque
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_dbqueue.worker.leftovers import tidy
+from django_dbqueue.databases import terms_of
 from django_dbqueue.worker.traces import is_as_made, watch
 
 
@@ -130,39 +129,11 @@ def _is_sound(connection: BaseDatabaseWrapper) -> bool:
     return connection.connection is None or (
         is_open(connection)
         and bool(connection.autocommit)
-        and not _is_in_raw_transaction(connection)
+        and not terms_of(connection.vendor).driver.has_begun(connection.connection)
         and is_as_made(connection)
     )
 
 
-def _is_in_raw_transaction(connection: Any) -> bool:
-    """Return whether a handler's own BEGIN is open, in which the next handler's rows would never be committed.
-
-    MySQL's driver doesn't say whether there is one, only whether SET autocommit turned autocommit off. So whatever may
-    have been begun there is ended.
-    """
-    raw = connection.connection
-    if connection.vendor == "mysql":
-        if not raw.get_autocommit():
-            return True
-        try:
-            tidy(raw)
-        except connection.Database.Error:
-            return True
-        return False
-    if connection.vendor == "postgresql":
-        return bool(raw.info.transaction_status)
-    return bool(raw.in_transaction)
-
-
 def is_open(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether the driver's connection, which exists, is still open. Every driver reports it differently."""
-    raw = connection.connection
-    if connection.vendor == "mysql":
-        return bool(raw.open)
-    if connection.vendor == "postgresql":
-        return not raw.closed
-    try:
-        return bool(raw.total_changes >= 0)
-    except sqlite3.ProgrammingError:
-        return False
+    """Return whether the driver's connection, which exists, is still open."""
+    return terms_of(connection.vendor).driver.is_open(connection.connection)

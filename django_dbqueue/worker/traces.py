@@ -11,6 +11,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final
 
+from django_dbqueue.databases import terms_of
+from django_dbqueue.databases.session_traces import Traces
 from django_dbqueue.databases.statement import Params
 from django_dbqueue.sessions.transaction_begin import Context, Execute
 
@@ -28,45 +30,13 @@ class Trace(IntEnum):
 LONGEST: Final = 16_000
 """Characters of a text worth remembering."""
 
-_ASIDE: Final = {
-    "mysql": re.compile(
-        r"'[^'\\]*(?:\\.[^'\\]*)*'|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|`[^`]*`|/\*(?!M?!).*?\*/|--(?=\s|\Z)[^\n]*|#[^\n]*",
-        re.DOTALL,
-    )
-}
-"""Literals, names in quotes and comments, but not the comments that MySQL executes."""
-_ASIDE_ELSEWHERE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|/\*.*?\*/|--[^\n]*", re.DOTALL)
-_ASKING: Final = frozenset({"SELECT", "WITH", "VALUES", "DO"})
-"""First words of statements that may call functions, and do nothing else to a session."""
 _HARMLESS: Final = re.compile(
     r"INSERT|UPDATE|DELETE|REPLACE|MERGE|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|EXPLAIN|"
     r"ANALYZE|SHOW|DESCRIBE|DESC|ALTER|DROP|TRUNCATE|RENAME|LOCK|UNLOCK|XA|FLUSH|OPTIMIZE|CHECK|REPAIR|KILL|"
     r"VACUUM|REINDEX|CLUSTER|COMMENT|GRANT|REVOKE|COPY|FETCH|MOVE|CLOSE|NOTIFY|REFRESH|CHECKPOINT"
 )
 """First words of statements that change no session. A transaction left open is noticed elsewhere."""
-_ALSO_HARMLESS: Final = {
-    "mysql": re.compile(r"SET\s+(?:TRANSACTION|STATEMENT)\b|LOAD\s+(?:DATA|XML)\b", re.IGNORECASE),
-    "postgresql": re.compile(r"SET\s+(?:LOCAL|TRANSACTION|CONSTRAINTS)\b|DECLARE\b(?!.*\bHOLD\b)", re.I | re.DOTALL),
-    "sqlite": re.compile(
-        r"PRAGMA\s+[\w.\"]+\s*\Z|PRAGMA\s+(?:\w+\.)?(?:table_x?info|index_x?info|index_list|foreign_key_list|"
-        r"foreign_key_check|integrity_check|quick_check|optimize|wal_checkpoint)\b",
-        re.IGNORECASE,
-    ),
-}
 _TEMPORARY: Final = re.compile(r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL)\s+)?TEMP", re.IGNORECASE)
-_NEEDLES: Final = {"mysql": ("get_lock", ":=", "into"), "postgresql": ("advisory_lock", "set_config", "into")}
-"""Without any of these, in lower case, a question leaves nothing."""
-_LOCKS: Final = {
-    "mysql": re.compile(r"\bGET_LOCK\s*\(", re.IGNORECASE),
-    "postgresql": re.compile(r"\bpg_(?:try_)?advisory_lock", re.IGNORECASE),
-}
-_CHANGES: Final = {
-    "mysql": re.compile(r":=|\bINTO\s+@", re.IGNORECASE),
-    "postgresql": re.compile(
-        r"\bset_config\s*\((?!.*,\s*true\s*\))|\bINTO\s+(?:LOCAL\s+|GLOBAL\s+)?TEMP", re.IGNORECASE | re.DOTALL
-    ),
-}
-_RELEASE: Final = {"mysql": "DO RELEASE_ALL_LOCKS()", "postgresql": "SELECT pg_advisory_unlock_all()"}
 
 
 class Noted:
@@ -103,7 +73,7 @@ def is_as_made(connection: Any) -> bool:
     if noted.trace == Trace.CHANGE:
         return False
     with connection.cursor() as cursor:
-        cursor.execute(_RELEASE[connection.vendor])
+        cursor.execute(terms_of(connection.vendor).traces.release)
     noted.trace = Trace.NOTHING
     return True
 
@@ -121,7 +91,7 @@ def trace_of(vendor: str, sql: str) -> Trace:
     """Return what the statements of this text leave in a session."""
     if ";" not in sql and sql[:1].isalpha():
         return _trace_of_one(vendor, sql)
-    parts = _ASIDE.get(vendor, _ASIDE_ELSEWHERE).sub(" ", sql).split(";")
+    parts = terms_of(vendor).traces.aside.sub(" ", sql).split(";")
     return max(_trace_of_one(vendor, part.lstrip("( \t\r\n")) for part in parts)
 
 
@@ -130,19 +100,18 @@ _remembered = lru_cache(maxsize=500)(trace_of)
 
 def _trace_of_one(vendor: str, sql: str) -> Trace:
     word = sql.split(None, 1)[0].partition("(")[0].upper() if sql.strip() else "SELECT"
-    if word in _ASKING and (word != "DO" or vendor == "mysql"):
-        return _trace_of_question(vendor, sql)
+    traces = terms_of(vendor).traces
+    if word in traces.asks_by:
+        return _trace_of_question(traces, sql)
     if word == "CREATE":
         return Trace.CHANGE if _TEMPORARY.match(sql) else Trace.NOTHING
-    also = _ALSO_HARMLESS.get(vendor)
-    is_harmless = _HARMLESS.fullmatch(word) is not None or (also is not None and also.match(sql) is not None)
-    return Trace.NOTHING if is_harmless else Trace.CHANGE
+    return Trace.NOTHING if _HARMLESS.fullmatch(word) or traces.harmless.match(sql) else Trace.CHANGE
 
 
-def _trace_of_question(vendor: str, sql: str) -> Trace:
+def _trace_of_question(traces: Traces, sql: str) -> Trace:
     lower = sql.lower()
-    if not any(needle in lower for needle in _NEEDLES.get(vendor, ())):
+    if not any(needle in lower for needle in traces.needles):
         return Trace.NOTHING
-    if _CHANGES[vendor].search(sql):
+    if traces.changes.search(sql):
         return Trace.CHANGE
-    return Trace.LOCKS if _LOCKS[vendor].search(sql) else Trace.NOTHING
+    return Trace.LOCKS if traces.locks.search(sql) else Trace.NOTHING

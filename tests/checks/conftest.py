@@ -5,10 +5,16 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 
+from django_dbqueue.checks.wrong_servers import messages
+from django_dbqueue.databases.facts import Examined, Judgement
+from django_dbqueue.envelope import INSERT_SIZE
 from tests.servers.private import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from django.core.checks import CheckMessage
 
     from tests.whole_server import WholeServer
 
@@ -21,6 +27,16 @@ _OF = {
 }
 # What one server alone can be asked is no test of the others: left out there, not skipped.
 collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]
+
+
+def judged(
+    judge: Callable[[Examined], Iterator[Judgement]],
+    answers: dict[str, str],
+    session: object = None,
+    tables: Sequence[str] = (),
+) -> list[CheckMessage]:
+    """What the system checks say of a server that answers so."""
+    return list(messages("default", judge(Examined(session, answers, tables, 1024 * 1024, INSERT_SIZE))))
 
 
 @pytest.fixture

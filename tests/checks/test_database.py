@@ -120,7 +120,7 @@ def test_every_id_stands_in_the_table_and_is_used() -> None:
 
     said = set(re.findall(r"\| ([EW]0\d\d) \|", own.__doc__ or ""))
     sources = [*Path(own.__file__).parent.glob("*.py"), Path(backend_checks.__file__)]
-    used = {found for path in sources for found in re.findall(r'id="dbqueue\.(\w+)"', path.read_text())}
+    used = {found for path in sources for found in re.findall(r'"dbqueue\.([EW]\w+)"', path.read_text())}
     assert said == used
 
 

@@ -7,9 +7,11 @@ from django.db import OperationalError, connection, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.checks import blocking_errors, mysql_checks
-from django_dbqueue.checks.database import check_alias
+from django_dbqueue.checks import blocking_errors
+from django_dbqueue.checks.database import TABLES, check_alias
+from django_dbqueue.databases import mysql_facts
 from django_dbqueue.models import Message
+from tests.checks.conftest import judged
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -42,8 +44,8 @@ def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrappe
 def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrapper, engine: str) -> None:
     run(session, f"CREATE TABLE scratch_of_checks (id int) ENGINE={engine}")
     try:
-        messages = list(
-            mysql_checks.check_engines(session, ["scratch_of_checks", "no_such_table", Message._meta.db_table])
+        messages = judged(
+            mysql_facts.storage, {}, session, ["scratch_of_checks", "no_such_table", Message._meta.db_table]
         )
     finally:
         run(session, "DROP TABLE scratch_of_checks")
@@ -54,7 +56,7 @@ def test_a_table_without_transactions_forbids_a_worker(session: BaseDatabaseWrap
 def test_the_tables_that_are_checked_are_the_ones_that_messages_live_in_and_archivers_lock() -> None:
     from django_dbqueue.models import ArchivedMessage, Mutex
 
-    assert [model._meta.db_table for model in (Message, ArchivedMessage, Mutex)] == list(mysql_checks.TABLES)
+    assert [model._meta.db_table for model in (Message, ArchivedMessage, Mutex)] == list(TABLES)
 
 
 def test_a_binary_log_of_statements_forbids_a_worker_and_would_refuse_its_writes(
@@ -74,8 +76,8 @@ def test_a_mixed_binary_log_is_fine(session: BaseDatabaseWrapper) -> None:
 
 
 def test_statements_are_no_danger_without_a_binary_log() -> None:
-    assert list(mysql_checks.check_binary_log("default", {"log_bin": "OFF", "binlog_format": "STATEMENT"})) == []
-    assert list(mysql_checks.check_binary_log("default", {})) == []
+    assert judged(mysql_facts.binary_log, {"log_bin": "OFF", "binlog_format": "STATEMENT"}) == []
+    assert judged(mysql_facts.binary_log, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -117,8 +119,8 @@ def test_a_transaction_of_the_caller_is_no_session_with_autocommit_off(session: 
         assert ids() == []
 
 
-def test_an_unsynced_binary_log_is_no_danger_when_there_is_none() -> None:
-    assert list(mysql_checks.check_durability("default", {"log_bin": "OFF", "sync_binlog": "0"})) == []
+def test_an_unsynced_binary_log_is_no_danger_when_there_is_none(session: BaseDatabaseWrapper) -> None:
+    assert judged(mysql_facts.durability, {"log_bin": "OFF", "sync_binlog": "0"}, session) == []
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
@@ -159,8 +161,8 @@ def test_payloads_larger_than_a_packet_are_warned_of(session: BaseDatabaseWrappe
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", ["\\" * 3_000, "\N{PILE OF POO}" * 3_000, "x\N{PILE OF POO}" * 400_000])
 def test_messages_that_are_sent_together_fit_the_packet_that_is_asked_for(text: str) -> None:
-    assert list(mysql_checks.check_packet("default", {"max_allowed_packet": str(4 * 1024 * 1024)})) == []
-    [warning] = mysql_checks.check_packet("default", {"max_allowed_packet": str(3 * 1024 * 1024)})
+    assert judged(mysql_facts.packet_size, {"max_allowed_packet": str(4 * 1024 * 1024)}) == []
+    [warning] = judged(mysql_facts.packet_size, {"max_allowed_packet": str(3 * 1024 * 1024)})
     assert warning.id == "dbqueue.W013"
     needed = int(str(warning.hint).split("max_allowed_packet to ")[1].split(" or")[0].replace(",", ""))
     with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 2_000_000}), CaptureQueriesContext(connection) as captured:
@@ -175,9 +177,9 @@ def test_a_session_that_lacks_characters_is_warned_of(session: BaseDatabaseWrapp
 
 def test_a_cluster_of_writers_is_warned_of() -> None:
     for variables in ({"wsrep_on": "ON"}, {"group_replication_single_primary_mode": "OFF"}):
-        assert [message.id for message in mysql_checks.check_writers("default", variables)] == ["dbqueue.W017"]
-    assert list(mysql_checks.check_writers("default", {"wsrep_on": "OFF"})) == []
-    assert list(mysql_checks.check_writers("default", {"group_replication_single_primary_mode": "ON"})) == []
+        assert [message.id for message in judged(mysql_facts.cluster, variables)] == ["dbqueue.W017"]
+    assert judged(mysql_facts.cluster, {"wsrep_on": "OFF"}) == []
+    assert judged(mysql_facts.cluster, {"group_replication_single_primary_mode": "ON"}) == []
 
 
 def test_a_server_without_skip_locked_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:

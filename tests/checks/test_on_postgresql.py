@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.checks import postgresql_checks
 from django_dbqueue.checks.database import check_alias
+from django_dbqueue.databases import postgresql_facts
+from tests.checks.conftest import judged
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -30,8 +31,8 @@ def test_a_session_that_answers_before_it_is_on_disk_is_warned_of(session: BaseD
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
 def test_a_server_that_a_crash_can_damage_is_warned_of(name: str) -> None:
-    assert [message.id for message in postgresql_checks.check_durability("default", {name: "off"})] == ["dbqueue.W010"]
-    assert list(postgresql_checks.check_durability("default", {name: "on", "synchronous_commit": "local"})) == []
+    assert [message.id for message in judged(postgresql_facts.durability, {name: "off"})] == ["dbqueue.W010"]
+    assert judged(postgresql_facts.durability, {name: "on", "synchronous_commit": "local"}) == []
 
 
 def test_another_isolation_of_the_session_is_warned_of(session: BaseDatabaseWrapper) -> None:
@@ -56,6 +57,6 @@ def test_the_isolation_that_options_say_counts(
 
 
 def test_an_encoding_that_lacks_characters_is_warned_of() -> None:
-    assert [message.id for message in postgresql_checks.check_characters("x", {"server_encoding": "LATIN1"})] == [
+    assert [message.id for message in judged(postgresql_facts.characters, {"server_encoding": "LATIN1"})] == [
         "dbqueue.W016"
     ]

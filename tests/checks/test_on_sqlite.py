@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_dbqueue.checks import sqlite_checks
 from django_dbqueue.checks.database import check_alias, check_connection
-from django_dbqueue.databases import Statement
+from django_dbqueue.databases import Statement, sqlite_facts
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -71,7 +70,7 @@ def test_a_library_without_returning_forbids_a_worker(session: BaseDatabaseWrapp
 def test_a_library_without_json_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
     missing = Statement("SELECT value, value FROM json_each_not_there('[1]')", ())
     with monkeypatch.context() as changed:
-        changed.setattr(sqlite_checks, "json_read", lambda: missing)
+        changed.setattr(sqlite_facts, "json_read", lambda: missing)
         assert ids() == ["E012"]
 
 

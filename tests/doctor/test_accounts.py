@@ -151,7 +151,7 @@ def test_each_table_alone_that_an_account_may_not_write_is_a_problem(
 
 
 def rights_of(session: Any) -> list[Finding]:
-    check = rights.rights_on_postgresql if settings.TEST_DATABASE == "postgres" else rights.rights_on_mysql
+    check = rights.queried if settings.TEST_DATABASE == "postgres" else rights.tried
     return list(check.look(Patient.at(session)))
 
 

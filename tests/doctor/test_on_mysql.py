@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import override_settings
 
-from django_dbqueue.databases import retries, server_facts
+from django_dbqueue.databases import facts, retries
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.models import Message, Mutex, Queue, Schedule, Worker
@@ -201,7 +201,7 @@ def test_a_transaction_that_is_open_for_long_and_what_it_keeps_are_warnings(
     found = examined()
     assert levels(found, "oldest-transaction") == ["ok"], "it has not been open for five minutes"
     monkeypatch.setattr(versions, "LONG_TRANSACTION", -1.0)
-    monkeypatch.setattr(server_facts, "MOST_SHOWN", 1000)  # other tests on this server have transactions too
+    monkeypatch.setattr(facts, "MOST_SHOWN", 1000)  # other tests on this server have transactions too
     monkeypatch.setattr(versions, "LONG_HISTORY", 30)
     found = looked(examined, lambda found: f"session {number} for " in found["oldest-transaction"][0].found)
     assert levels(found, "oldest-transaction") == levels(found, "history") == ["warning"]
@@ -225,7 +225,7 @@ if settings.TEST_DATABASE == "mysql":
         patient = Patient.at(session)
 
         def look() -> list[Finding]:
-            return list(versions.oldest_on_mysql.look(patient))
+            return list(versions.oldest.look(patient))
 
         name = f"{settings.TEST_RUN} {session.settings_dict['NAME']}"
         run(session, f"SELECT GET_LOCK('{name}', 0)")

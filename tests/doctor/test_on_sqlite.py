@@ -16,7 +16,7 @@ from django.db import connections
 from django_dbqueue.doctor import examined_database, versions
 from django_dbqueue.doctor.examination import examine
 from django_dbqueue.doctor.examined_database import Patient
-from django_dbqueue.doctor.servers import writable_on_sqlite
+from django_dbqueue.doctor.servers import writable
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
 
@@ -132,7 +132,7 @@ def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> No
     if is_root:  # who may write everything
         os.seteuid(pwd.getpwnam("nobody").pw_uid)
     try:
-        [finding] = writable_on_sqlite.look(patient)
+        [finding] = writable.look(patient)
     finally:
         if is_root:
             os.seteuid(0)

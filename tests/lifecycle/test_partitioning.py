@@ -12,8 +12,9 @@ from django.core.management import call_command
 from django.db import connection
 
 from django_dbqueue.databases import partitioning_sql as sql
+from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.partitioning_sql import CHECK, NEW, OLD, TABLE
-from django_dbqueue.history import partitioned, partitions
+from django_dbqueue.history import partitioned
 from django_dbqueue.history.partitioning import archivers_held
 from django_dbqueue.lifecycle.archive import archive as archive_done
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
@@ -213,9 +214,8 @@ def killed_before(number: int, *arguments: str) -> bool:
 def is_free() -> bool:
     if connection.vendor == "postgresql":
         return bool(SESSION.fetch(sql.postgresql_hold())[0][0] and SESSION.fetch(sql.postgresql_let_go()))
-    server = SESSION.server
-    assert partitions.has_partitions(server)
-    return bool(SESSION.fetch(server.partitions.take_lock())[0][0] and SESSION.fetch(server.partitions.free_lock()))
+    lock = MYSQL.partitions
+    return bool(SESSION.fetch(lock.take_lock())[0][0] and SESSION.fetch(lock.free_lock()))
 
 
 def is_whole() -> bool:

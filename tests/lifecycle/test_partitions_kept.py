@@ -102,7 +102,7 @@ def test_whoever_reads_is_not_disturbed(other_connection: object) -> None:
 def test_one_at_a_time(other_connection: object) -> None:
     archive_at(1_999, 2_000)
     record_purged(1_999)
-    lock = SESSION.server.partitions.take_lock()  # type: ignore[attr-defined]
+    lock = SESSION.server.partitions.take_lock()  # type: ignore[union-attr]
     with other_connection.cursor() as cursor:  # type: ignore[attr-defined]
         cursor.execute("BEGIN")
         cursor.execute(lock.sql, lock.params)

@@ -10,6 +10,7 @@ from django.db import DatabaseError, connection, connections
 from django.db.backends.signals import connection_created
 
 from django_dbqueue import Envelope
+from django_dbqueue.databases.mysql import MySQL
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.sessions import autocommit
@@ -114,7 +115,7 @@ def test_a_session_that_began_before_the_app_was_ready_is_switched_on_too() -> N
 
 def test_a_session_that_could_not_be_told_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.close()
-    monkeypatch.setattr(autocommit, "ON", "SET SESSION no_such_variable = 1")
+    monkeypatch.setattr(MySQL, "autocommits", "SET SESSION no_such_variable = 1")
     with pytest.raises(DatabaseError, match="no_such_variable"):
         waiting()
     assert connection.connection is None

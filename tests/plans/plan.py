@@ -10,7 +10,8 @@ from django.db import transaction
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.own_tables import Tables
-from django_dbqueue.doctor.plans import NO_INDEX, PRIMARY, QueryPlan, plan_of, walk
+from django_dbqueue.databases.query_plans import NO_INDEX, PRIMARY, QueryPlan, walk
+from django_dbqueue.doctor.claim_checks import plan_of
 from django_dbqueue.sessions.django_session import session_of
 
 if TYPE_CHECKING:

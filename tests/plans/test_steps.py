@@ -80,7 +80,7 @@ def insert_sleepers() -> None:
         cursor.execute(f"INSERT INTO {sql.waiter} (name_hash, message_id, token) SELECT '{WAITING}', id, id {parked}")
         columns = "name_hash, name, body, content_type, token, at, wake_from, expires_at"
         for name, woken in (("told", "NULL"), ("many", sql.plus(sql.now, "60"))):
-            unique = sql.joined(f"'{name}'", "id")
+            unique = sql.joined.format(f"'{name}'", "id", "''")
             cursor.execute(
                 f"INSERT INTO {sql.event_value} ({columns}) SELECT {unique}, '{name}', '1', 'json', 1, {sql.now}, "
                 f"{woken}, {sql.plus(sql.now, '60')} {parked}",

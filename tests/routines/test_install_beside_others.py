@@ -9,8 +9,7 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from django_dbqueue.checks.database import check_alias
-from django_dbqueue.checks.postgresql_checks import check_schema
+from django_dbqueue.checks.database import check_alias, check_schema
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.existing_routines import standing
 from django_dbqueue.routines.rendering import NAMES
@@ -84,7 +83,7 @@ def test_a_schema_of_any_name_has_routines_that_work() -> None:
 
 
 def test_a_check_names_who_may_make_things_beside_the_tables() -> None:
-    assert list(check_schema(connection)) == []
+    assert check_schema(connection) == []
     with account("CREATE ON SCHEMA public") as (name, _password):
         run("GRANT CREATE ON SCHEMA public TO PUBLIC")
         said = io.StringIO()

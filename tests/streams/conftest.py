@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_dbqueue.databases import NetworkServer
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
@@ -80,11 +79,11 @@ class Query:
 
     def die(self) -> None:
         """As a kill leaves it: the session ends, nothing is said; on SQLite the process that it names is gone."""
-        server = self.connection.server
-        if isinstance(server, NetworkServer):
-            [(number, _server)] = self.connection.fetch(server.sessions.me())
+        sessions = self.connection.server.sessions
+        if sessions is not None:
+            [(number, _server)] = self.connection.fetch(sessions.me())
             self.connection.close()
-            there = server.sessions.existing([number])
+            there = sessions.existing([number])
             wait_until(
                 lambda: number not in {each for _server, each in session_of("default").fetch(there)},
                 "the server to see the session's end",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_dbqueue.worker.leftovers import begins_nothing
+from django_dbqueue.databases.leftovers import begins_nothing
 from django_dbqueue.worker.traces import Trace, trace_of
 
 

@@ -119,9 +119,7 @@ class Command(ConsoleCommand):
 
 def _first_row(session: DjangoSession, partition: Partition) -> Row | None:
     """Return id and time of a partition's first row; None if it has none."""
-    server = session.server
-    assert partitions.has_partitions(server)
-    rows = session.fetch(history_sql.first_at(server, partition.lower or 0))
+    rows = session.fetch(history_sql.first_at(session.server, partition.lower or 0))
     return rows[0] if rows and (partition.upper is None or rows[0][0] < partition.upper) else None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import connections
 
+from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.management.spark_settings import credentials_of, told_by_settings
@@ -76,8 +77,8 @@ def _add_database(parser: ArgumentParser, _job: Job) -> None:
 
 
 def _refuse_memory(alias: str) -> None:
-    connection: Any = connections[alias]
-    if connection.vendor == "sqlite" and connection.is_in_memory_db():
+    connection = connections[alias]
+    if is_in_memory(connection):
         raise CommandError(
             f"The database {alias!r} ({connection.settings_dict['NAME']}) lives in this process's memory, which the "
             "processes of Spark can't share: use a file."

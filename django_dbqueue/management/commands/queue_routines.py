@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 
-from django_dbqueue.checks.postgresql_checks import check_schema
+from django_dbqueue.checks.database import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
@@ -50,9 +50,8 @@ class Command(TerminalCommand):
         self._tell_of(dropped)
         counts = {"made": len(made), "unchanged": len(unchanged)}
         self.stdout.write(_("%(made)d created, %(unchanged)d unchanged") % counts)
-        if connections[alias].vendor == "postgresql":
-            for found in check_schema(connections[alias]):
-                self.stderr.write(f"{found.msg}\n{found.hint}")
+        for found in check_schema(connections[alias]):
+            self.stderr.write(f"{found.msg}\n{found.hint}")
 
     def _uninstall(self, alias: str) -> None:
         gone = installation.uninstall(session_of(alias))

@@ -17,6 +17,7 @@ from django.db import Error, connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue import checks
+from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.management.common_options import Options, unreadable, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -145,7 +146,7 @@ class Command(ConsoleCommand):
 
 def _check_database(alias: str) -> None:
     connection = connections[alias]
-    if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
+    if is_in_memory(connection):
         raise CommandError(
             _("The database %(alias)r lives in this process's memory, which no other process can share: use a file.")
             % {"alias": alias},

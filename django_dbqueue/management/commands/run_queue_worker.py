@@ -17,6 +17,7 @@ from django.db import Error, connections
 from django.utils.translation import gettext as _
 
 from django_dbqueue import checks, conf
+from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.checks.unapplied import unapplied_migrations
 from django_dbqueue.consumers import registry
 from django_dbqueue.consumers.consumer_modules import ImportExits
@@ -147,7 +148,7 @@ class Command(BaseCommand):
 
     def _check_database(self, alias: str) -> None:
         settings = connections[alias].settings_dict
-        if connections[alias].vendor == "sqlite" and connections[alias].is_in_memory_db():  # type: ignore[attr-defined]
+        if is_in_memory(connections[alias]):
             raise CommandError(
                 f"The database {alias!r} ({settings['NAME']}) lives in this process's memory, which the worker's child "
                 "processes can't share: use a file."

@@ -14,7 +14,6 @@ from typing import Final
 
 from django.db import Error, connections
 
-from django_dbqueue.databases import NetworkServer
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.testing.torture import faults
 from django_dbqueue.testing.torture.errand import Errand
@@ -235,12 +234,12 @@ class Crew:
 
     def _end_sessions(self, target: int) -> bool:
         session = session_of(self._errand.alias)
-        if not isinstance(session.server, NetworkServer):
+        if (sessions := session.server.sessions) is None:
             return False
         ended, first = 0, target % max(len(self._locks), 1)
         for lock in (*self._locks[first:], *self._locks[:first]):
             try:
-                [(_server, holder, *_)] = session.fetch(session.server.sessions.lock_holder(lock))
+                [(_server, holder, *_)] = session.fetch(sessions.lock_holder(lock))
                 if holder is not None:
                     end_session(self._errand.alias, int(holder))
                     ended += 1
@@ -285,8 +284,8 @@ class Crew:
 
 def end_session(alias: str, conn_id: int) -> None:
     """End a session of the server. Raises what the server raises."""
-    server = session_of(alias).server
-    assert isinstance(server, NetworkServer)
-    end = server.sessions.end_session(conn_id)
+    sessions = session_of(alias).server.sessions
+    assert sessions is not None
+    end = sessions.end_session(conn_id)
     with connections[alias].cursor() as cursor:
         cursor.execute(end.sql, end.params)

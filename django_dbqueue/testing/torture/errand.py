@@ -64,12 +64,12 @@ def _mark(alias: str, history: Any, connection: BaseDatabaseWrapper, **_: object
     """Let the session take a lock by which the command finds it: never anybody else's is ended."""
     if connection.alias != alias:
         return
-    from django_dbqueue.databases import NetworkServer, server_of
+    from django_dbqueue.databases import server_of
 
-    server, number = server_of(connection), None
-    if isinstance(server, NetworkServer):
+    sessions, number = server_of(connection).sessions, None
+    if sessions is not None:
         number = secrets.randbits(62)
-        take = server.sessions.take_lock(number)
+        take = sessions.take_lock(number)
         with connection.cursor() as cursor:
             cursor.execute(take.sql, take.params)
     history.note("session", lock=number)

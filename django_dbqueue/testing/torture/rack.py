@@ -13,7 +13,6 @@ from typing import Final
 
 from django.db import Error, connections
 
-from django_dbqueue.databases import NetworkServer
 from django_dbqueue.models import Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statuses import DONE
@@ -63,13 +62,12 @@ class TortureResult:
 
 def why_no_session_can_be_ended(alias: str) -> str | None:
     """Try it on a session of our own; return why it can't be done, or None."""
-    if not isinstance(session_of(alias).server, NetworkServer):
+    sessions = session_of(alias).server.sessions
+    if sessions is None:
         return "SQLite has no sessions"
-    server = session_of(alias).server
-    assert isinstance(server, NetworkServer)
     other = connections[alias].copy()
     try:
-        me = server.sessions.me()
+        me = sessions.me()
         with other.cursor() as cursor:
             cursor.execute(me.sql, me.params)
             [conn_id, *_] = cursor.fetchone()

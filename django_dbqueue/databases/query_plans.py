@@ -5,16 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from django.db.backends.base.base import BaseDatabaseWrapper
-
-from django_dbqueue.codecs import Json
-from django_dbqueue.databases import Statement
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.own_tables import Tables
-from django_dbqueue.databases.server_facts import explained
-from django_dbqueue.sessions.django_session import session_of
 
 PRIMARY: Final = "the primary key"
 NO_INDEX: Final = "no index"
@@ -34,17 +28,8 @@ class QueryPlan:
     text: str
 
 
-def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> QueryPlan:
-    """Ask for the plan of a statement without running it."""
-    read = {"mysql": _on_mysql, "postgresql": _on_postgresql, "sqlite": _on_sqlite}[connection.vendor]
-    question = explained(connection.vendor, statement)
-    with connection.cursor() as cursor, session_of(connection.alias).held_to_order(cursor, statement):
-        cursor.execute(question.sql, question.params)
-        names = [column[0].lower() for column in cursor.description]
-        return read([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
-
-
-def _on_mysql(rows: list[dict[str, Json]]) -> QueryPlan:
+def mysql_plan(rows: list[dict[str, Any]]) -> QueryPlan:
+    """Read MySQL's and MariaDB's."""
     indexes = [
         # type "index" reads the index from end to end, as "ALL" does the table
         NO_INDEX if row["type"] in {"ALL", "index"} else _index(row["key"])
@@ -55,7 +40,8 @@ def _on_mysql(rows: list[dict[str, Json]]) -> QueryPlan:
     return QueryPlan(tuple(indexes), "", sorts, "\n".join(map(str, rows)))
 
 
-def _on_postgresql(rows: list[dict[str, Json]]) -> QueryPlan:
+def postgresql_plan(rows: list[dict[str, Any]]) -> QueryPlan:
+    """Read PostgreSQL's."""
     said = rows[0]["query plan"]
     nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
     # The index of a bitmap is a node of its own, and finding a row by its place needs none
@@ -74,14 +60,15 @@ def _on_postgresql(rows: list[dict[str, Json]]) -> QueryPlan:
     )
 
 
-def walk(node: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield each node of PostgreSQL's plan, without those below it."""
     yield {name: value for name, value in node.items() if name != "Plans"}
     for child in node.get("Plans", ()):
         yield from walk(child)
 
 
-def _on_sqlite(rows: list[dict[str, Json]]) -> QueryPlan:
+def sqlite_plan(rows: list[dict[str, Any]]) -> QueryPlan:
+    """Read SQLite's."""
     lines = [row["detail"] for row in rows]
     found = [line for line in lines if line.startswith((f"SEARCH {Tables.message}", f"SCAN {Tables.message}"))]
     found += [line for line in lines if line.startswith(("SEARCH m ", "SCAN m"))]

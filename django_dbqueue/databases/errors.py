@@ -1,0 +1,55 @@
+"""What the errors of servers say, as far as code acts on it.
+
+A server's table has, by kind, numbers (MySQL's and MariaDB's); SQLSTATEs, or their prefixes; and, where a driver gives
+no code, words of the text. They are told apart, so nobody needs to know whose error it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+Kind = Literal[
+    "passing",  # the same transaction, started again, is likely to succeed; not what somebody, or a time limit, ended
+    "victim",  # the server rolled the transaction back for another's sake
+    "duplicate",  # the row's key is taken
+    "refused",  # sent again, it would be again: one row, a foreign key to it, a constraint, a trigger, a large value
+    "safe updates",  # a session with sql_safe_updates took a statement for one that reads a whole table
+    "lost",  # the session ended, or can't begin: did a commit arrive?
+    "full",  # no session is left, for the server or for the account
+    "denied",  # the account lacks a privilege
+    "waited",  # a wait for somebody's lock timed out
+    "no memory",  # of the server, or of its client
+    "unshowable",  # the server can't show a list because a statement in it has a four-byte character
+    "untrusted",  # only an administrator may create a stored function, because of the binary log
+    "characters",  # the column's character set lacks one
+]
+"""Whatever is not *refused* counts as an outage, after which the same statement is repeated: a lost connection, a full
+disk, a missing table, a missing privilege, a read-only server."""
+Codes = frozenset[int | str]
+Errors = Mapping[Kind, Codes]
+
+_LONGEST_STATE: Final = 5
+
+
+def code_of(error: BaseException) -> int | str | None:
+    """Return the number or the SQLSTATE of a driver's error, or of Django's; None if the driver reports neither."""
+    for each in (error.__cause__, error):
+        if each is not None:
+            code = each.args[0] if each.args else None
+            found = code if isinstance(code, int) else getattr(each, "sqlstate", None)
+            if found is not None:
+                return found
+    return None
+
+
+def is_among(error: BaseException, codes: Codes) -> bool:
+    """Return whether an error has one of these codes or, if it has none, one of the texts."""
+    code = code_of(error)
+    if isinstance(code, int):
+        return code in codes
+    words = [each for each in codes if isinstance(each, str)]
+    if code is not None:
+        return code.startswith(tuple(each for each in words if len(each) <= _LONGEST_STATE))
+    text = str(error).lower()
+    return any(each in text for each in words if len(each) > _LONGEST_STATE)
