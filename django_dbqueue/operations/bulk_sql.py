@@ -32,7 +32,7 @@ def _page(server: Server, place: Place, at: str, behind: str, params: Params, li
     begins_now = state.moment in (Moment.FUTURE, Moment.FUTURE_OR_PARKED)
     if behind and begins_now:
         # SQLite bounds a range by the first condition that it meets; the fence excludes what is due by now
-        where = Statement(f"queue = %s AND status = '{state.stage.status}' AND priority = %s", where.params)
+        where = Statement(state.stage.range, where.params)
     if state.by_time:
         behind, params = f"{behind} AND available_at <= %s", (*params, at)
     if begins_now:

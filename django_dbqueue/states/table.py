@@ -37,6 +37,11 @@ class Stage(StrEnum):
         return stage
 
     @property
+    def range(self) -> str:
+        """The condition, whose parameters are queue and priority, that a row is in a range of the claim index."""
+        return f"queue = %s AND status = '{self.status}' AND priority = %s"
+
+    @property
     def states(self) -> tuple[str, ...]:
         """The names of its states."""
         return tuple(state.name for state in STATES.values() if state.stage is self)
@@ -128,8 +133,7 @@ def range_of(server: Server, place: Place, overdue: Sequence[int] = ()) -> State
         tokens = tuple(overdue)
         held = f"(available_at = {server.parked} AND claim_token IN ({holes(len(tokens))}))"
         due = f"({due} OR {held})" if state.moment is Moment.PAST else f"{due} AND NOT {held}"
-    where = f"queue = %s AND status = '{state.stage.status}' AND priority = %s AND {due}"
-    return Statement(where, (place.queue, place.priority, *tokens))
+    return Statement(f"{state.stage.range} AND {due}", (place.queue, place.priority, *tokens))
 
 
 def first_rows(

@@ -23,7 +23,7 @@ def found(where: Statement) -> list[int]:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_each_says_of_the_same_message_that_it_is_in_a_state(name: str) -> None:
+def test_sql_the_orm_and_python_find_the_same_message_in_a_state(name: str) -> None:
     messages, server = one_of_each(), session_of("default").server
     this = messages[name].pk
     assert found(Statement(condition_of(server, name), ())) == found(range_of(server, Place(QUEUE, name, 0))) == [this]
