@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from django.db import models, router
+from django.db import models
 
-from django_dbqueue import conf
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import session_for
 
 AnyModel = TypeVar("AnyModel", bound=models.Model)
 
 
 def db_alias(model: type[models.Model]) -> str:
-    """Return the alias to read and write: ``DBQUEUE["DATABASE"]`` if it is set, else the router's choice for writes.
+    """Return the alias to read and write, that of ``session_for``: a replica would show messages as they were.
 
-    Reads go there too: a replica would show messages as they were. UnsupportedDatabase if the queue can't live there.
+    UnsupportedDatabase if the queue can't live there.
     """
-    alias: str = conf.get("DATABASE") or router.db_for_write(model)
-    return session_of(alias).using
+    return session_for(model).using
 
 
 class OwnDatabaseManager(models.Manager[AnyModel]):

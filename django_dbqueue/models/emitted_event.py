@@ -13,9 +13,9 @@ from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import session_for
 from django_dbqueue.steps.emitting import emit
 from django_dbqueue.steps.step_memory import check_name
 
@@ -39,9 +39,9 @@ class EventManager(OwnDatabaseManager["Event"]):
         who wait after its commit. The event is kept for ``keep_for`` (seconds or timedelta), whether anybody waits or
         not; after that the name is free again. InvalidMessage says what can't be stored.
         """
-        alias = using or self._db or db_alias(self.model)
+        session = session_for(self.model, using or self._db)
         seconds = check_seconds("keep_for", keep_for)
-        return emit(session_of(alias), check_name(name, "an event", InvalidMessage), payload, keep_seconds=seconds)
+        return emit(session, check_name(name, "an event", InvalidMessage), payload, keep_seconds=seconds)
 
     async def aemit(self, name: str, payload: Json = None, **options: Any) -> bool:
         """Run ``emit`` from async code."""

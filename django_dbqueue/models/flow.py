@@ -8,13 +8,13 @@ from asgiref.sync import sync_to_async
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.codecs import is_whole
+from django_dbqueue.envelope import is_whole
 from django_dbqueue.exceptions import InvalidFlow
 from django_dbqueue.flows import flow_rows
 from django_dbqueue.flows.flow_progress import Progress, progress_of
-from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import session_for
 from django_dbqueue.typed_values import MAX_ID
 
 
@@ -30,7 +30,7 @@ class FlowManager(OwnDatabaseManager["Flow"]):
         """
         if not is_whole(flow, 1, MAX_ID):
             raise InvalidFlow(f"cancel() takes the number of a flow, such as f.id or flow.pk, not {flow!r:.100}.")
-        session = session_of(using or self._db or db_alias(self.model))
+        session = session_for(self.model, using or self._db)
         return flow_rows.cancel(session, flow, reason=reason or "the flow was cancelled", actor=by)
 
     async def acancel(self, flow: int, *, reason: str = "", by: str | None = None, using: str | None = None) -> int:
@@ -62,7 +62,7 @@ class Flow(models.Model):
         """
         if most is not None and not is_whole(most, 1, MAX_ID):
             raise InvalidFlow(f"most must be a whole number of messages, 1 or more, not {most!r:.100}.")
-        return progress_of(session_of(self._state.db or db_alias(type(self))), self.pk, most=most)
+        return progress_of(session_for(type(self), self._state.db), self.pk, most=most)
 
     async def aprogress(self, *, most: int | None = None) -> Progress:
         """Run ``progress`` from async code."""

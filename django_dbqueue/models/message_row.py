@@ -13,10 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Claim
-from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
-from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.hydration import UNREAD
+from django_dbqueue.lifecycle.moves import ack_of, extend_of, nack_of, reject_of, settle_one
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.async_verbs import AsyncVerbs
 from django_dbqueue.models.fields import (
@@ -30,6 +29,8 @@ from django_dbqueue.models.fields import (
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.statuses import NEW, STATUSES
 
 if TYPE_CHECKING:
@@ -157,23 +158,28 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         Like every settlement by the holder, it runs on the caller's connection and joins the caller's transaction, so
         that ``with atomic(): work(); message.ack()`` is one commit.
         """
-        settle.ack_one(self, session_of(self._alias))
+        session = session_of(self._alias)
+        settle_one(self, session, "ack", ack_of(session, self.queue))
 
     def nack(self, *, delay: float | timedelta | None = None, error: str | BaseException | None = None) -> None:
         """Return it, charged: due after ``delay`` seconds, without one at its old place; dead when reads are spent."""
-        settle.nack_one(self, session_of(self._alias), delay=delay, error=error)
+        session = session_of(self._alias)
+        settle_one(self, session, "nack", nack_of(session, delay, error))
 
     def reject(self, reason: str = "") -> None:
         """Send it to the dead letters, with the reason."""
-        settle.reject_one(self, session_of(self._alias), reason=reason)
+        session = session_of(self._alias)
+        settle_one(self, session, "reject", reject_of(session, reason))
 
     def release(self) -> None:
         """Return it, uncharged, to its old place; from a worker's handler, no sooner than after a second."""
-        settle.release_one(self, session_of(self._alias))
+        session = session_of(self._alias)
+        settle_one(self, session, "release", changes_sql.release(session.server, pause=self.release_pause))
 
     def extend(self, seconds: float | timedelta | None = None) -> None:
         """Set the lease to end that many seconds from now (without an argument: its own length)."""
-        settle.extend_one(self, session_of(self._alias), seconds=seconds)
+        session = session_of(self._alias)
+        settle_one(self, session, "extend", extend_of(session, seconds), settled=False)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -8,9 +8,9 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_whole
-from django_dbqueue.models.aliases import OwnDatabaseManager, db_alias
+from django_dbqueue.models.aliases import OwnDatabaseManager
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import session_for
 from django_dbqueue.steps.step_memory import check_name
 from django_dbqueue.steps.step_rows import forget_step
 from django_dbqueue.typed_values import MAX_ID
@@ -25,9 +25,9 @@ class StepManager(OwnDatabaseManager["Step"]):
         ``by`` names the operator in the message's life. The steps of a done message stay. InvalidStep for what no step
         is called, InvalidMessage for what is no id.
         """
-        alias = using or self._db or db_alias(self.model)
         number = check_whole("message_id", message_id, low=1, high=MAX_ID)
-        return forget_step(session_of(alias), number, check_name(name, "a step"), actor=by)
+        session = session_for(self.model, using or self._db)
+        return forget_step(session, number, check_name(name, "a step"), actor=by)
 
 
 class Step(models.Model):

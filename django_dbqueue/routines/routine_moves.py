@@ -99,7 +99,7 @@ def _remove(server: Server, words: Words, where: Statement, name: str) -> Statem
     if server.returns_rows:
         return Statement(f"DELETE FROM {server.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
     return Statement(
-        f"{fences_sql.delete(server, [0]).sql} WHERE {where.sql} AND {theirs}",
+        f"{server.delete_each(server.message, ('id',), [(0,)]).sql} WHERE {where.sql} AND {theirs}",
         (raw(f"CONCAT('[', {name}, ']')"), *where.params, *differ),
     )
 
