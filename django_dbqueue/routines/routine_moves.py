@@ -16,7 +16,7 @@ from django_dbqueue.databases.statement import Change, Claim, Statement, holes
 from django_dbqueue.routines.routine_lanes import lanes, telling_lane
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.events_sql import COLUMNS
-from django_dbqueue.states import skip_scans_sql
+from django_dbqueue.states.ranges_in_use import next_priority
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OWN_LEASE = "lease_seconds"
@@ -65,8 +65,8 @@ def _settling(server: Server, words: Words) -> dict[str, Statement]:
     ack = telling_lane(server, changes_sql.ack(server))
     nack, nack_later = (telling_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
     return {
-        "next_priority_waiting": skip_scans_sql.next_priority(server, queue, NEW, priority),
-        "next_priority_running": skip_scans_sql.next_priority(server, queue, RUNNING, priority),
+        "next_priority_waiting": next_priority(server, queue, NEW, priority),
+        "next_priority_running": next_priority(server, queue, RUNNING, priority),
         "insert": enqueue_sql.insert(server, _row(words), 0.0, None, returning="id" if server.returns_rows else ""),
         "delete": fences_sql.move(server, ack, by_id),
         "remove": _remove(server, words, held, "_id"),

@@ -51,8 +51,7 @@ SHOWN: Final = {
     "worker.idle_poll_sql": "Is there anything to do?",
     "liveness.workers_sql": "Workers",
     "databases.sessions_sql": "Sessions",
-    "states.queues_sql": "Queues",
-    "states.skip_scans_sql": "Steps of a skip scan",
+    "states.ranges_in_use": "Queues and priorities in use",
     "states.depths_sql": "Depths",
 }
 """The modules of statements that the page shows, with their headings."""
@@ -84,7 +83,7 @@ ONLY_ON: Final = {
     "enqueue_sql.id_step": {"MySQL and MariaDB"},
     "enqueue_sql.notify": {"PostgreSQL"},
     "once_sql.taken": {"MySQL and MariaDB"},
-    "queues_sql.plan": {"MySQL and MariaDB"},
+    "ranges_in_use.explained": {"MySQL and MariaDB"},
     "results_sql.packet": {"MySQL and MariaDB"},
 }
 """Statements that are sent on some servers alone."""

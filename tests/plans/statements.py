@@ -26,7 +26,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
-from django_dbqueue.states import skip_scans_sql
+from django_dbqueue.states.ranges_in_use import next_priority, next_queue
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.streams import stream_messages_sql
 from django_dbqueue.worker import idle_poll_sql
@@ -127,19 +127,19 @@ PROBES: dict[str, Build] = {
     "none that was done from a moment on": lambda d, _: statistics_sql.first_ends(
         d, [(crowd.QUEUE, 0)], _hours_ago(-1)
     ),
-    "highest priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, NEW, 32_767),
-    "next priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, NEW, 9),
-    "highest priority that runs": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, RUNNING, 32_767),
-    "highest priority that is done": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, DONE, 32_767),
-    "no lower priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, DONE, 0),
+    "highest priority": lambda d, _: next_priority(d, crowd.QUEUE, NEW, 32_767),
+    "next priority": lambda d, _: next_priority(d, crowd.QUEUE, NEW, 9),
+    "highest priority that runs": lambda d, _: next_priority(d, crowd.QUEUE, RUNNING, 32_767),
+    "highest priority that is done": lambda d, _: next_priority(d, crowd.QUEUE, DONE, 32_767),
+    "no lower priority": lambda d, _: next_priority(d, crowd.QUEUE, DONE, 0),
     "is something ready at a priority that is new": lambda d, _: idle_poll_sql.together(
         [*idle_poll_sql.due(d, READY, crowd.QUEUE, [])]
     ),
     "does a lease end at a priority that is new": lambda d, _: idle_poll_sql.together(
         [*idle_poll_sql.due(d, EXPIRED, crowd.QUEUE, [])]
     ),
-    "first queue": lambda d, _: skip_scans_sql.next_queue(d, ""),
-    "next queue": lambda d, _: skip_scans_sql.next_queue(d, crowd.QUEUE),
+    "first queue": lambda d, _: next_queue(d, ""),
+    "next queue": lambda d, _: next_queue(d, crowd.QUEUE),
 }
 
 
