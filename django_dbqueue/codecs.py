@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 
@@ -247,8 +247,3 @@ def _is_too_deep(text: str) -> bool:
         elif token in "]}":
             depth -= 1
     return False
-
-
-def is_whole(value: object, low: int, high: int) -> TypeGuard[int]:
-    """Return whether a value is a whole number within these bounds; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -9,10 +9,10 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from django_dbqueue import codecs
-from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json, is_whole
+from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.keys import OnceToken, check_key, check_once, key_hash
 
@@ -59,6 +59,8 @@ class Sealed(NamedTuple):
     queue: str
     key: str | None
     key_hash: str | None
+    live: int | None
+    """1 for a message with a key, since at most one live message has it."""
     body: str
     content_type: str
     headers: str | None
@@ -80,7 +82,7 @@ class Sealed(NamedTuple):
 
     def with_payload(self, payload: object, *, max_bytes: int) -> Sealed:
         """Return the same with another payload, at a third of what checking an envelope costs."""
-        return Sealed._make((*self[:3], *codecs.encode(payload, max_bytes=max_bytes), *self[5:]))
+        return Sealed._make((*self[:4], *codecs.encode(payload, max_bytes=max_bytes), *self[6:]))
 
 
 def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int, is_whole_queue: bool = False) -> Sealed:
@@ -90,7 +92,8 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int, is_wh
     """
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
-    name, key, said, reads = check_queue(queue), check_key(envelope.key), envelope.priority, envelope.max_reads
+    name, said, reads = check_queue(queue), envelope.priority, envelope.max_reads
+    key = None if envelope.key is None else check_key(envelope.key)
     group = envelope.group
     if group is not None or is_whole_queue:
         group = _group_of(name, group, is_whole_queue=is_whole_queue)
@@ -98,6 +101,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int, is_wh
         name,
         key,
         None if key is None else key_hash(name, key),
+        None if key is None else 1,
         body,
         content_type,
         None if envelope.headers is None else check_headers(envelope.headers),
@@ -128,11 +132,12 @@ def in_inserts(items: Iterable[Sealed], *, rows: int) -> Iterator[list[Sealed]]:
 
 def check_queue(name: object) -> str:
     """Return the queue's name, or raise InvalidMessage."""
-    if not isinstance(name, str) or QUEUE_NAME.match(name) is None:
+    named = QUEUE_NAME.match(name) if isinstance(name, str) else None
+    if named is None:
         raise InvalidMessage(
             f"{name!r} is not a queue name: use 1 to 64 of A-Z a-z 0-9 _ . : -, beginning with a letter or a digit."
         )
-    return codecs.plain(name)
+    return named.group()
 
 
 def _once_of(queue: str, envelope: Envelope) -> OnceToken | None:
@@ -194,10 +199,14 @@ LANES: Final = 1 << 48
 def hash_of_key(queue: str, key: str) -> str:
     """Return the hash by which (queue, key) is found; InvalidMessage for what no message can have."""
     name = check_queue(queue)
-    checked = check_key(key)
-    if checked is None:
+    if key is None:
         raise InvalidMessage("A message without a key can't be found by it: give the key that it was enqueued with.")
-    return key_hash(name, checked)
+    return key_hash(name, check_key(key))
+
+
+def is_whole(value: object, low: int, high: int) -> TypeGuard[int]:
+    """Return whether a value is a whole number within these bounds; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def check_whole(name: str, value: object, *, low: int, high: int) -> int:

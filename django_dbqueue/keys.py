@@ -22,9 +22,9 @@ class OnceToken(NamedTuple):
     seconds: float
 
 
-def check_key(key: object) -> str | None:
+def check_key(key: object) -> str:
     """Return the key, or raise InvalidMessage."""
-    return None if key is None else check_text(key, what="key")
+    return check_text(key, what="key")
 
 
 def check_text(text: object, *, what: str) -> str:

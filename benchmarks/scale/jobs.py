@@ -121,7 +121,7 @@ def _forget_the_new(site: Site, _new: int) -> None:
 
 
 def _archive(site: Site, new: int) -> int:
-    return _require(archive.archive(session_of(site.alias), QUEUES[0], age=0.0), new)
+    return _require(archive.DoneWalk(session_of(site.alias), QUEUES[0]).archive(age=0.0), new)
 
 
 def _begin_to_follow(site: Site, new: int) -> None:

@@ -28,12 +28,11 @@ from django_dbqueue.admin import logbook
 from django_dbqueue.admin.forms import form_of
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models import BulkOperation, Failure, Worker
-from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import clock
 from django_dbqueue.models.worker_row import ALIVE_WITHIN
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.verbs import VERBS, Verb
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_for
 from django_dbqueue.states.counts import Capped
 
 FRESH_FOR: Final = 3_600
@@ -75,7 +74,7 @@ class Ordering:
     @property
     def session(self) -> DjangoSession:
         """The queue's; asked for each request, since the admin is built before settings are overridden."""
-        return own_session(self._model_admin.model)
+        return session_for(self._model_admin.model)
 
     def urls(self) -> list[URLPattern]:
         """One for each verb."""

@@ -30,9 +30,8 @@ from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
 from django_dbqueue.insight.series import SPANS, Point, series
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
-from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_for
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import Depth
 from django_dbqueue.typed_values import typed_whole
@@ -110,7 +109,7 @@ def figures(request: HttpRequest) -> HttpResponse:
 
 
 def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
-    session = own_session(Queue)
+    session = session_for(Queue)
     link = _Links(request)
     deep = all_depths(session, known_queues(session), budget=CAP * PAGE)
     pages = Paginator(_by_urgency(session, deep), PAGE)

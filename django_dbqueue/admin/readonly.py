@@ -17,8 +17,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_dbqueue.admin import display
-from django_dbqueue.models.aliases import own_session
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_for
 from django_dbqueue.states.counts import grouped
 
 LOG_READ: Final = 10_000
@@ -48,7 +47,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     @property
     def session(self) -> DjangoSession:
         """On the database that the queue lives in, whatever the routers say of the admin's other models."""
-        return own_session(self.model)
+        return session_for(self.model)
 
     @property
     def alias(self) -> str:

@@ -131,7 +131,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean_key(self) -> str | None:
         """Refuse what no message can have as its key."""
-        return _checked(lambda: check_key(self.cleaned_data["key"] or None))
+        return _checked(lambda: check_key(self.cleaned_data["key"])) if self.cleaned_data["key"] else None
 
     def clean_payload(self) -> Json:
         """Return the payload, decoded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.core import checks
 
-from django_dbqueue.lifecycle.foreign_keys import pointing_to, spelled
+from django_dbqueue.lifecycle.left_behind import pointing_to, spelled
 
 
 def check_foreign_keys(**_: object) -> list[checks.CheckMessage]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django_dbqueue.codecs import is_whole
-from django_dbqueue.envelope import LEAST_LEASE, MAX_SECONDS
+from django_dbqueue.envelope import LEAST_LEASE, MAX_SECONDS, is_whole
 
 Rule = Callable[[object], str | None]
 """Returns what a value must be, if it isn't."""

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases import Claim, Server, Statement
 from django_dbqueue.databases.session import ClaimingSession
-from django_dbqueue.databases.statement import CLAIMED_COLUMNS, TAKEN_COLUMNS, Mark, Row
+from django_dbqueue.databases.statement import Mark, Row
+from django_dbqueue.statements.message_columns import CLAIMED_COLUMNS, TAKEN_COLUMNS
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OF_ANY_PRIORITY = (*CLAIMED_COLUMNS, "priority")

@@ -7,7 +7,8 @@ from functools import cache
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import MOMENTS, SAID_LEASE, TAKEN_COLUMNS, Change, InOrder, Mark, Statement
+from django_dbqueue.databases.statement import SAID_LEASE, Change, InOrder, Mark, Statement
+from django_dbqueue.statements.message_columns import MOMENTS, TAKEN_COLUMNS
 from django_dbqueue.states.spent import HAS_READS
 from django_dbqueue.statuses import NEW, RUNNING
 

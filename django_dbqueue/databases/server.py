@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import ClassVar, Final
 
 from django_dbqueue.databases.driver import Driver
@@ -140,6 +140,11 @@ class Server(Tables, ABC):
     @abstractmethod
     def plus(self, moment: str, seconds: str) -> str:
         """Return SQL for a moment plus a number of seconds (both SQL)."""
+
+    @cached_property
+    def from_now(self) -> str:
+        """SQL for the clock plus a number of seconds, a parameter."""
+        return self.plus(self.now, "%s")
 
     def behind(self, columns: tuple[str, str], place: tuple[object, int], *, upto: str = "") -> Statement:
         """Return the condition that a row comes after a place in the order of an index of two columns.

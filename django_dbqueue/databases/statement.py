@@ -1,4 +1,4 @@
-"""What statements are made of: the tables' columns, conditions that all servers share, and the types."""
+"""What statements are made of: conditions that all servers share, and the types."""
 
 from __future__ import annotations
 
@@ -11,79 +11,6 @@ Item = TypeVar("Item")
 
 MAX_IDS: Final = 900
 """Ids per statement: MariaDB turns lists of a thousand and more into a subquery."""
-MESSAGE_COLUMNS: Final = (
-    "id",
-    "queue",
-    "key",
-    "key_hash",
-    "live",
-    "status",
-    "conn_id",
-    "worker_id",
-    "claim_token",
-    "available_at",
-    "due_at",
-    "priority",
-    "read_count",
-    "max_reads",
-    "crashes",
-    "lease_seconds",
-    "body",
-    "content_type",
-    "headers",
-    "lane",
-    "group_name",
-    "flow",
-    "created_at",
-    "claimed_at",
-    "finished_at",
-    "error",
-)
-CLAIMED_COLUMNS: Final = (
-    "id",
-    "key",
-    "key_hash",
-    "live",
-    "available_at",
-    "due_at",
-    "read_count",
-    "max_reads",
-    "crashes",
-    "lease_seconds",
-    "body",
-    "content_type",
-    "headers",
-    "lane",
-    "group_name",
-    "flow",
-    "created_at",
-    "error",
-)
-"""Columns that a claim must read; the others it asked for, or writes itself."""
-TAKEN_COLUMNS: Final = (*CLAIMED_COLUMNS, "conn_id", "claimed_at")
-"""The same where one statement takes the rows and returns what it wrote into them."""
-MOMENTS: Final = frozenset({"available_at", "due_at", "created_at", "claimed_at", "finished_at"})
-ARCHIVED_COLUMNS: Final = (
-    "queue",
-    "key",
-    "claim_token",
-    "due_at",
-    "priority",
-    "read_count",
-    "max_reads",
-    "crashes",
-    "body",
-    "content_type",
-    "headers",
-    "group_name",
-    "flow",
-    "created_at",
-    "claimed_at",
-    "finished_at",
-    "error",
-)
-"""Columns that a message and its history have in common; the history adds message_id, outcome, archived_at."""
-
 SPENT_BEFORE: Final = (
     "ReadsSpent: all reads were charged before this claim (the row was changed by hand); it was not delivered."
 )

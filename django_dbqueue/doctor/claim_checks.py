@@ -19,8 +19,7 @@ from django_dbqueue.doctor.check import TO_WORK, answering, examines
 from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.states import skip_scans_sql
-from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use
+from django_dbqueue.states.ranges_in_use import HIGHEST, next_priority, queues_in_use
 from django_dbqueue.statuses import NEW
 
 MOST: Final = 200
@@ -70,7 +69,7 @@ def _ranges(patient: Patient) -> Iterator[Range]:
     for queue in queues_in_use(session_of(patient.alias)):
         below = HIGHEST
         for _each in range(PER_QUEUE):
-            rows = session_of(patient.alias).fetch(skip_scans_sql.next_priority(patient.server, queue, NEW, below))
+            rows = session_of(patient.alias).fetch(next_priority(patient.server, queue, NEW, below))
             if not rows:
                 break
             below = int(rows[0][0])

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from django.db import IntegrityError
 
-from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, Claim, LanePlace, Row, Statement, chunks
+from django_dbqueue.databases.statement import MAX_IDS, Claim, LanePlace, Row, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import DuplicateKey, InvalidFlow, LeaseLost
 from django_dbqueue.flows import flow_parts_sql
@@ -20,6 +20,7 @@ from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_DONE, WHEN_FINISH
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_duplicate
 from django_dbqueue.statements import changes_sql, enqueue_sql, fences_sql
+from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
 
 WHENS: Final = (WHEN_DONE, WHEN_DEAD, WHEN_FINISHED)
 MOST_EDGES: Final = 100_000

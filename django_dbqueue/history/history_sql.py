@@ -113,7 +113,7 @@ def lakes(server: Server) -> Statement:
 
 def moment_before(server: Server, seconds: float) -> Statement:
     """Read the clock as of ``seconds`` ago."""
-    return Statement(f"SELECT {server.plus(server.now, '%s')}", (-seconds,))
+    return Statement(f"SELECT {server.from_now}", (-seconds,))
 
 
 def window(server: Server, after: int, limit: int, cutoff: object) -> Statement:

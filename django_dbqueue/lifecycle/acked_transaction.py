@@ -15,7 +15,7 @@ from typing import Any
 from django.db import DatabaseError, transaction
 
 from django_dbqueue.exceptions import LeaseLost, TransactionBroken, TransactionNotAllowed
-from django_dbqueue.lifecycle import settle
+from django_dbqueue.lifecycle import moves, settle
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -43,6 +43,6 @@ def acked_with_their_rows(messages: Sequence[HeldMessage], session: DjangoSessio
         standing = zip(messages, earlier, strict=True)
         unsettled = [message for message, before in standing if message.settlements_pending == before]
         if len(messages) == 1 and unsettled:
-            settle.ack_one(messages[0], session)
+            moves.settle_one(messages[0], session, "ack", moves.ack_of(session, messages[0].queue))
         elif lost := settle.ack_many(unsettled, session):
             raise LeaseLost(lost[0].pk, "ack")

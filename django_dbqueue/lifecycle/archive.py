@@ -20,11 +20,11 @@ from django_dbqueue.databases.moments import as_text
 from django_dbqueue.databases.statement import MAX_IDS, Row, Statement, chunks
 from django_dbqueue.lifecycle import archive_sql, moves
 from django_dbqueue.lifecycle.archive_sql import Behind
-from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW
 
@@ -54,15 +54,6 @@ class _Refused(Exception):
         self.error = error
 
 
-def archive(session: DjangoSession, queue: str, *, age: float, limit: int | None = None, wait: bool = True) -> int:
-    """Move done rows of a queue that finished ``age`` seconds ago or earlier; return how many.
-
-    If another archiver is active, wait for it, or stop and return what was moved so far. Rows that can't leave are
-    passed by, and named in the log.
-    """
-    return DoneWalk(session, queue).archive(age=age, limit=limit, wait=wait)
-
-
 @dataclass(slots=True)
 class DoneWalk:
     """An archiver of a queue's done rows, oldest first, that remembers what it had to leave behind."""
@@ -71,16 +62,13 @@ class DoneWalk:
     queue: str
     _place: tuple[int, Behind | None] | None = None
     """Once something was passed by: the priority, and the last row that was. None: begin with the oldest of all."""
-    _left: LeftBehind = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._left = LeftBehind(self.session)
+    _left: LeftBehind = field(default_factory=LeftBehind)
 
     def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that finished ``age`` seconds ago or earlier; return how many.
 
         It stops after the last one, soon after ``looks`` rows were met, after ``limit`` rows were moved, or when
-        another archiver is active and ``wait`` is false.
+        another archiver is active and ``wait`` is false. Rows that can't leave are passed by, and named in the log.
         """
         place = self._place
         moved = looked = 0
@@ -98,7 +86,7 @@ class DoneWalk:
                 if not wanted or (looks is not None and looked >= looks):
                     return moved
                 done = archive_sql.finished(self.session.server, self.queue, priority, age, wanted, behind=behind)
-                batch = _move(self._left, done, wait=wait, may_be_dead=False)
+                batch = _move(self.session, self._left, done, wait=wait, may_be_dead=False)
                 if batch is None:
                     return moved
                 moved, looked = moved + batch.moved, looked + batch.found
@@ -126,8 +114,8 @@ def count_old(session: DjangoSession, queue: str, state: str, *, age: float) -> 
 
 def purge(session: DjangoSession, ids: Iterable[int]) -> int:
     """Move those of the rows that are done or dead; return how many."""
-    left, finished = LeftBehind(session), partial(archive_sql.lock_finished, session.server)
-    batches = (_move(left, finished(chunk), wait=True) for chunk in chunks(ids, MAX_IDS))
+    left, finished = LeftBehind(), partial(archive_sql.lock_finished, session.server)
+    batches = (_move(session, left, finished(chunk), wait=True) for chunk in chunks(ids, MAX_IDS))
     return sum(batch.moved for batch in batches if batch is not None)
 
 
@@ -143,10 +131,7 @@ class DeadWalk:
     queue: str
     _place: tuple[int, int] | None = None
     """The priority and the id of the last row that was checked; None before the first."""
-    _left: LeftBehind = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._left = LeftBehind(self.session)
+    _left: LeftBehind = field(default_factory=LeftBehind)
 
     def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that died ``age`` seconds ago or earlier; return how many.
@@ -168,7 +153,9 @@ class DeadWalk:
                 left = None if limit is None else limit - moved
                 rows = self.session.fetch(archive_sql.dead_behind(server, self.queue, priority, after, age, BATCH))
                 old = [row[0] for row in rows if row[1]][:left]
-                batch = _move(self._left, archive_sql.lock_dead(server, old, age), wait=wait) if old else _NOTHING
+                batch: _Batch | None = _NOTHING
+                if old:
+                    batch = _move(self.session, self._left, archive_sql.lock_dead(server, old, age), wait=wait)
                 if batch is None:
                     self._place = (priority, after)
                     return moved
@@ -181,19 +168,20 @@ class DeadWalk:
         return moved
 
 
-def _move(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool = True) -> _Batch | None:
+def _move(
+    session: DjangoSession, left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool = True
+) -> _Batch | None:
     """Move what a statement locks; return what became of it, or None if another archiver is active and not ``wait``.
 
     ``may_be_dead``: it may find dead messages, for whose groups life goes on if they were held by them. What the server
     doesn't let go stays, and the others of the batch leave without it.
     """
-    session = left.session
     server = session.server
     while True:
         try:
-            batch = session.outermost(partial(_move_alone, left, find, wait=wait, may_be_dead=may_be_dead))
+            batch = session.outermost(partial(_move_alone, session, left, find, wait=wait, may_be_dead=may_be_dead))
         except _Refused as refused:
-            return _move_apart(left, refused)
+            return _move_apart(session, left, refused)
         if batch is not None:
             return batch
         if not wait and session.fetch(archive_sql.find_mutex(server, MUTEX)):
@@ -201,42 +189,38 @@ def _move(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool = 
         session.outermost(partial(session.run, archive_sql.create_mutex(server, MUTEX)))
 
 
-def _move_apart(left: LeftBehind, refused: _Refused) -> _Batch:
+def _move_apart(session: DjangoSession, left: LeftBehind, refused: _Refused) -> _Batch:
     """Move what was refused together in halves, down to single rows; those that are refused alone are named."""
     if len(refused.ids) == 1:
         left.refused(refused.ids[0], refused.error)
         return refused.batch
     half, moved = len(refused.ids) // 2, 0
     for part in (refused.ids[:half], refused.ids[half:]):
-        batch = _move(left, archive_sql.lock_finished(left.session.server, part), wait=True)
+        batch = _move(session, left, archive_sql.lock_finished(session.server, part), wait=True)
         moved += 0 if batch is None else batch.moved
     return refused.batch._replace(moved=moved)
 
 
-def _move_alone(left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool) -> _Batch | None:
+def _move_alone(
+    session: DjangoSession, left: LeftBehind, find: Statement, *, wait: bool, may_be_dead: bool
+) -> _Batch | None:
     """Move as ``_move`` does; return None, having done nothing, if the mutex is taken or doesn't exist yet."""
-    session, ids, batch = left.session, list[int](), _NOTHING
+    server, ids, batch = session.server, list[int](), _NOTHING
     try:
         with session.transaction():
-            if not session.fetch(archive_sql.lock_mutex(session.server, MUTEX, wait=wait)):
+            if not session.fetch(archive_sql.lock_mutex(server, MUTEX, wait=wait)):
                 return None
             rows = session.fetch(find)
             batch = _Batch(0, len(rows), rows[-1] if rows else None)
-            if ids := left.without([row[0] for row in rows]):
-                _move_these(session, ids, may_be_dead=may_be_dead)
+            if ids := left.without(session, [row[0] for row in rows]):
+                dead = moves.ties_of(session, fences_sql.dead_of(server, ids)) if may_be_dead else []
+                session.run(archive_sql.copy_to_archive(server, ids))
+                session.run(server.delete_each(server.message, ("id",), [(each,) for each in ids]))
+                forget_steps(session, ids)
+                if dead:
+                    moves.untied(session, changes_sql.drop(server, ""), dead)
     except DatabaseError as error:
         if not ids or not is_refused(error):
             raise
         raise _Refused(ids, batch, error) from error
     return batch._replace(moved=len(ids))
-
-
-def _move_these(session: DjangoSession, ids: list[int], *, may_be_dead: bool) -> None:
-    """Copy locked rows into the history, and delete them."""
-    server = session.server
-    dead = moves.ties_of(session, fences_sql.dead_of(server, ids)) if may_be_dead else []
-    session.run(archive_sql.copy_to_archive(server, ids))
-    session.run(fences_sql.delete(server, ids))
-    forget_steps(session, ids)
-    if dead:
-        moves.untied(session, changes_sql.drop(server, ""), dead)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import ARCHIVED_COLUMNS, InOrder, Statement, holes
+from django_dbqueue.databases.statement import InOrder, Statement, holes
+from django_dbqueue.statements.message_columns import ARCHIVED_COLUMNS
 from django_dbqueue.states.table import OUTCOME, Place, Stage, order_of, range_of
 
 
@@ -54,7 +55,7 @@ def finished(
     return InOrder(
         f"SELECT id, available_at FROM {server.message}{server.use[Index.CLAIM]} "
         f"WHERE queue = %s AND {Stage.FINISHED.sql} AND priority = %s {after}"
-        f"AND available_at <= {server.plus(server.now, '%s')} "
+        f"AND available_at <= {server.from_now} "
         f"ORDER BY available_at, id LIMIT %s{server.skip_locked if lock else ''}",
         (queue, priority, *place, -age, limit),
     )
@@ -65,7 +66,7 @@ def count_finished(server: Server, queue: str, priority: int, age: float) -> Sta
     return Statement(
         f"SELECT COUNT(*) FROM {server.message}{server.use[Index.CLAIM]} "
         f"WHERE queue = %s AND {Stage.FINISHED.sql} AND priority = %s "
-        f"AND available_at <= {server.plus(server.now, '%s')}",
+        f"AND available_at <= {server.from_now}",
         (queue, priority, -age),
     )
 
@@ -77,7 +78,7 @@ def dead_behind(server: Server, queue: str, priority: int, after: int, age: floa
     """
     where = range_of(server, Place(queue, "dead", priority))
     return InOrder(
-        f"SELECT id, finished_at <= {server.plus(server.now, '%s')} "
+        f"SELECT id, finished_at <= {server.from_now} "
         f"FROM {server.message}{server.use[Index.CLAIM]} "
         f"WHERE {where.sql} AND id > %s ORDER BY {order_of(server, 'dead')} LIMIT %s",
         (-age, *where.params, after, limit),
@@ -88,7 +89,7 @@ def lock_dead(server: Server, ids: Sequence[int], age: float) -> Statement:
     """Lock those of the rows that are dead, and died ``age`` seconds ago or earlier."""
     return Statement(
         f"SELECT id FROM {server.message}{server.use[Index.IDS]} WHERE id IN ({holes(len(ids))}) "
-        f"AND {Stage.DEAD.sql} AND finished_at <= {server.plus(server.now, '%s')} ORDER BY id{server.skip_locked}",
+        f"AND {Stage.DEAD.sql} AND finished_at <= {server.from_now} ORDER BY id{server.skip_locked}",
         (*ids, -age),
     )
 
@@ -105,10 +106,10 @@ def lock_finished(server: Server, ids: Sequence[int]) -> Statement:
 
 def copy_to_archive(server: Server, ids: Sequence[int]) -> Statement:
     """Copy locked finished rows into the history, with their outcome."""
-    names = server.columns(ARCHIVED_COLUMNS)
+    names, named = server.columns(ARCHIVED_COLUMNS), server.id_in(ids)
     return Statement(
         f"INSERT INTO {server.archived} ({names}, message_id, outcome, archived_at) "
         f"SELECT {names}, id, {OUTCOME}, {server.now} FROM {server.message}{server.use[Index.IDS]} "
-        f"WHERE id IN ({holes(len(ids))}) ORDER BY finished_at, id",
-        tuple(ids),
+        f"WHERE {named.sql} ORDER BY finished_at, id",
+        named.params,
     )

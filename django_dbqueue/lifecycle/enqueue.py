@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from django.db import IntegrityError
 
@@ -23,16 +23,27 @@ from django_dbqueue.hooks import PROPAGATED
 from django_dbqueue.keys import OnceToken
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import once_tokens
-from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_duplicate
 from django_dbqueue.statements import enqueue_sql
+from django_dbqueue.statements.message_columns import SENT_COLUMNS
+from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
 ON_CONFLICT = ("ignore", "update", "error")
+SENT_ATTRIBUTES: Final = tuple("headers_text" if name == "headers" else name for name in SENT_COLUMNS)
+"""The attributes of a message that have what its sender set."""
+_NEW_ROW: Final[dict[str, object]] = {
+    **dict.fromkeys(("conn_id", "worker_id", "claim_token", "flow", "claimed_at", "finished_at", "error")),
+    "status": NEW,
+    "read_count": 0,
+    "crashes": 0,
+    "outcome": "created",
+}
+"""What is known of each new message, besides what its sender set; its times are known to the database alone."""
 TRIES = 20
 """How often a live row with our key may vanish between our INSERT and our read before we give up."""
 
@@ -67,24 +78,6 @@ def seal_for(envelope: Envelope, queue: str) -> Sealed:
     return seal(envelope, queue=queue, **said._asdict())
 
 
-def row_of(item: Sealed) -> dict[str, object]:
-    """Return the values of an INSERT, by column."""
-    return {
-        "queue": item.queue,
-        "key": item.key,
-        "key_hash": item.key_hash,
-        "live": None if item.key_hash is None else 1,
-        "body": item.body,
-        "content_type": item.content_type,
-        "headers": item.headers,
-        "priority": item.priority,
-        "max_reads": item.max_reads,
-        "lease_seconds": item.lease_seconds,
-        "lane": item.lane,
-        "group_name": item.group_name,
-    }
-
-
 def _enqueue_once(
     model: MessageType, session: DjangoSession, item: Sealed, once: OnceToken, on_conflict: OnConflict
 ) -> Any:
@@ -100,9 +93,11 @@ def _enqueue_once(
 
 def _enqueue_one(model: MessageType, session: DjangoSession, item: Sealed, on_conflict: OnConflict) -> Any:
     for _ in range(TRIES):
-        message_id = _insert(session, item) if item.lane is None else _insert_into_lane(session, item, item.lane)
+        lane = item.lane
+        message_id = _insert(session, item) if lane is None else _insert_into_lane(session, item, lane)
         if message_id is not None:
-            return _created(model, session, message_id, item)
+            written = {**_NEW_ROW, **dict(zip(SENT_ATTRIBUTES, item, strict=False)), "id": message_id}
+            return filler(model)(model, session.using, written)
         message = _meet(model, session, item, on_conflict)
         if message is not None:
             return message
@@ -111,8 +106,8 @@ def _enqueue_one(model: MessageType, session: DjangoSession, item: Sealed, on_co
 
 def _insert(session: DjangoSession, item: Sealed) -> int | None:
     """Insert, wake workers, and return the id; None if a live message has the key."""
-    server = session.server
-    row, at = row_of(item), None if item.at is None else due_moment(session, item)
+    server, row = session.server, dict(zip(SENT_COLUMNS, item, strict=False))
+    at = None if item.at is None else due_moment(session, item)
     if server.returns_rows:
         notify = item.lane is None and server.notifies and notifies(session)
         returning = enqueue_sql.returning_id(notify=notify)
@@ -137,37 +132,6 @@ def _insert_into_lane(session: DjangoSession, item: Sealed, lane: int) -> int | 
         if message_id is not None:
             lane_moves.enter(session, [LanePlace(lane, message_id, item.queue)])
     return message_id
-
-
-def _created(model: MessageType, session: DjangoSession, message_id: int, item: Sealed) -> Any:
-    """Build the message from what was written; what only the database knows (its times) is read on access."""
-    written = {
-        "id": message_id,
-        "queue": item.queue,
-        "key": item.key,
-        "key_hash": item.key_hash,
-        "live": None if item.key_hash is None else 1,
-        "status": NEW,
-        "conn_id": None,
-        "worker_id": None,
-        "claim_token": None,
-        "priority": item.priority,
-        "read_count": 0,
-        "max_reads": item.max_reads,
-        "crashes": 0,
-        "lease_seconds": item.lease_seconds,
-        "body": item.body,
-        "content_type": item.content_type,
-        "headers_text": item.headers,
-        "lane": item.lane,
-        "group_name": item.group_name,
-        "flow": None,
-        "claimed_at": None,
-        "finished_at": None,
-        "error": None,
-        "outcome": "created",
-    }
-    return filler(model)(model, session.using, written)
 
 
 def due_moment(session: DjangoSession, item: Sealed) -> datetime | str | None:
@@ -200,10 +164,7 @@ def overwrite(session: DjangoSession, standing: HeldMessage, item: Sealed) -> bo
         return False
     if item.lane is not None:
         lane_moves.refuse_without_commit(session)
-    server = session.server
-    sizes = (item.priority, item.max_reads, item.lease_seconds)
-    content = (item.body, item.content_type, item.headers, *sizes, item.lane, item.group_name)
-    if session.run(enqueue_sql.overwrite(server, standing.pk, content, item.delay, due_moment(session, item))) != 1:
+    if session.run(enqueue_sql.overwrite(session.server, standing.pk, item, due_moment(session, item))) != 1:
         return False
     if (standing.lane, item.lane) != (None, None):
         lane_moves.overwritten(session, standing.pk, item.queue, old=standing.lane, new=item.lane)

@@ -14,7 +14,7 @@ from functools import partial
 from django.db import IntegrityError
 
 from django_dbqueue import conf, hooks
-from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS, LanePlace, Statement, chunks
+from django_dbqueue.databases.statement import MAX_IDS, LanePlace, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, in_inserts, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.lanes import lane_moves, lanes_sql
@@ -31,6 +31,7 @@ from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.sessions.retry import is_duplicate
 from django_dbqueue.statements import enqueue_sql
+from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS, columns_of
 
 Ids = dict[str, int]
 """By the hash of its token, the message of each item that has one."""
@@ -275,11 +276,10 @@ def insert_of(
     flow: int | None = None,
 ) -> Statement:
     """Return the INSERT of these items; ``parked``: they wait, as those of groups do anyway."""
-    *told, delays, _at, _once = zip(*items, strict=True)
-    columns: dict[str, Sequence[object]] = dict(zip(Sealed._fields, told, strict=False))
-    columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
+    columns = columns_of(items)
     if flow is not None:
         columns["flow"] = [flow] * len(items)
+    delays = [item.delay for item in items]
     moments = [due_moment(session, item) for item in items]
     return enqueue_sql.insert_many(
         session.server, columns, delays, moments, returning=returning, ignore=ignore, parked=parked

@@ -1,4 +1,4 @@
-"""Rows that are forgotten when their time is over: results of tasks, senders' tokens, steps of what has ended."""
+"""Rows that are forgotten when their time is over: results of tasks, senders' tokens, records of what happened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from django_dbqueue.databases import Statement
 from django_dbqueue.lifecycle import once_sql, results_sql
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import steps_sql
+from django_dbqueue.statements import events_sql
 
 BATCH: Final = 500
 """Rows that one transaction deletes."""
@@ -34,6 +34,11 @@ def forget_results(session: DjangoSession, *, limit: int) -> int:
 def forget_tokens(session: DjangoSession, *, limit: int) -> int:
     """Delete up to ``limit`` tokens that have expired; return how many."""
     return forget_expired(session, partial(once_sql.expired, session.server), _delete_tokens, limit)
+
+
+def forget_events(session: DjangoSession, *, age: float, limit: int) -> int:
+    """Delete up to ``limit`` records of what happened ``age`` seconds ago or earlier; return how many."""
+    return forget_expired(session, partial(events_sql.old, session.server, age), _delete_events, limit)
 
 
 def forget_expired(session: DjangoSession, expired: _Expired, delete: _Delete, limit: int) -> int:
@@ -62,12 +67,9 @@ def _delete_results(session: DjangoSession, messages: list[int]) -> int:
     return session.run(results_sql.delete(session.server, messages))
 
 
+def _delete_events(session: DjangoSession, ids: list[int]) -> int:
+    return session.run(events_sql.delete(session.server, ids))
+
+
 def _delete_tokens(session: DjangoSession, hashes: list[str]) -> int:
     return session.run(once_sql.delete(session.server, hashes))
-
-
-def forget_steps(session: DjangoSession, ids: list[int]) -> None:
-    """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
-    if ids and session.fetch(steps_sql.any_step(session.server)):
-        for statement in steps_sql.forget(session.server, ids):
-            session.run(statement)

@@ -14,7 +14,8 @@ from django.db import connections, models
 from django.db.models.base import ModelState
 from django.db.models.signals import post_init, pre_init
 
-from django_dbqueue.databases.statement import MESSAGE_COLUMNS, Row
+from django_dbqueue.databases.statement import Row
+from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
 
 MessageType = type[models.Model]
 UNREAD: Final = "_unread"

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db import DatabaseError, router, transaction
+from django.apps import apps
+from django.db import DatabaseError, models, router, transaction
 
-from django_dbqueue.lifecycle.foreign_keys import pointing_to, spelled
 from django_dbqueue.sessions.django_session import DjangoSession
 
 TRIED_AGAIN: Final = 3_600.0
@@ -32,15 +32,14 @@ logger = logging.getLogger("django_dbqueue")
 class LeftBehind:
     """What one archiver has met, so that it doesn't try, and name, the same rows at every turn."""
 
-    session: DjangoSession
     _until: dict[int, float] = field(default_factory=dict)
 
-    def without(self, ids: Sequence[int]) -> list[int]:
+    def without(self, session: DjangoSession, ids: Sequence[int]) -> list[int]:
         """Return those that may leave, as far as is known, having named the others; in the archiver's transaction."""
         now = time.monotonic()
         free = [each for each in ids if self._until.get(each, 0.0) <= now]
         for key in pointing_to():
-            if held := self._held(key, free):
+            if held := _held(session, key, free):
                 self.add(held, f"{spelled(key)} points there")
                 free = [each for each in free if each not in held]
         return free
@@ -58,12 +57,39 @@ class LeftBehind:
         """Name a row that the server refused to let go."""
         self.add([message_id], f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}")
 
-    def _held(self, key: Any, ids: list[int]) -> set[int]:
-        if not ids or not router.allow_migrate_model(self.session.using, key.model):
-            return set()
-        rows = key.model._base_manager.using(self.session.using).filter(**{f"{key.name}__in": ids})
-        try:
-            with transaction.atomic(using=self.session.using):  # its table may not be there yet
-                return set(rows.values_list(key.attname, flat=True))
-        except DatabaseError:
-            return set()
+
+def _held(session: DjangoSession, key: Any, ids: list[int]) -> set[int]:
+    if not ids or not router.allow_migrate_model(session.using, key.model):
+        return set()
+    rows = key.model._base_manager.using(session.using).filter(**{f"{key.name}__in": ids})
+    try:
+        with transaction.atomic(using=session.using):  # its table may not be there yet
+            return set(rows.values_list(key.attname, flat=True))
+    except DatabaseError:
+        return set()
+
+
+def pointing_to() -> list[Any]:
+    """Return the fields, also of tables that Django makes by itself (many-to-many), that the server enforces.
+
+    Where the server itself empties or deletes what points to a row (Django 6.1's DB_CASCADE, DB_SET_NULL), nothing
+    keeps it.
+    """
+    by_server = getattr(models.deletion, "DatabaseOnDelete", ())
+    message = apps.get_model("django_dbqueue", "Message")
+    return [
+        each
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.managed and not model._meta.proxy and model._meta.app_label != "django_dbqueue"
+        for each in model._meta.local_fields
+        if isinstance(each, models.ForeignKey)
+        and getattr(each, "db_constraint", True)
+        and isinstance(each.remote_field.model, type)
+        and each.remote_field.model._meta.concrete_model is message
+        and not isinstance(each.remote_field.on_delete, by_server)
+    ]
+
+
+def spelled(field: Any) -> str:
+    """Return a field's name for people: shop.Order.message."""
+    return f"{field.model._meta.label}.{field.name}"

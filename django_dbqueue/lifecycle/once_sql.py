@@ -7,7 +7,8 @@ from itertools import chain
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import ARCHIVED_COLUMNS, Statement, holes
+from django_dbqueue.databases.statement import Statement, holes
+from django_dbqueue.statements.message_columns import ARCHIVED_COLUMNS
 
 
 def take(server: Server, seconds: Mapping[str, float]) -> Statement:
@@ -15,7 +16,7 @@ def take(server: Server, seconds: Mapping[str, float]) -> Statement:
 
     It waits for whoever has taken one of them and not ended yet.
     """
-    row = f"(%s, 0, {server.plus(server.now, '%s')})"
+    row = f"(%s, 0, {server.from_now})"
     known = server.or_replace(server.once, "hash", ("message_id", "expires_at"), if_expired=True)
     returning = " RETURNING hash, message_id" if server.returns_rows else ""
     return Statement(

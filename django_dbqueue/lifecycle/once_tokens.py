@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from django_dbqueue.databases.statement import ARCHIVED_COLUMNS
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.keys import OnceToken
 from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.lifecycle.hydration import filler, hydrate, hydrator
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.statements import enqueue_sql
+from django_dbqueue.statements.message_columns import ARCHIVED_COLUMNS, UNARCHIVED_COLUMNS
 from django_dbqueue.statuses import DONE, NEW
 
 UNSEEN: Final = -1
@@ -75,16 +75,7 @@ def _in_history(model: MessageType, session: DjangoSession, message_id: int) -> 
     columns = ("id", *ARCHIVED_COLUMNS)
     told = dict(zip(columns, row, strict=True))
     group = told["group_name"]
-    return hydrator(
-        model,
-        session.using,
-        columns,
-        key_hash=None,
-        live=None,
-        status=NEW if outcome == "dead" else DONE,
-        conn_id=None,
-        worker_id=None,
-        available_at=None,
-        lease_seconds=None,
-        lane=None if group is None else lane_of(told["queue"], group),
-    )(row)
+    rest: dict[str, Any] = dict.fromkeys(UNARCHIVED_COLUMNS)
+    rest["status"] = NEW if outcome == "dead" else DONE
+    rest["lane"] = None if group is None else lane_of(told["queue"], group)
+    return hydrator(model, session.using, columns, **rest)(row)

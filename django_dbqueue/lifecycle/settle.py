@@ -1,8 +1,6 @@
-"""What the holder of a claim may do with it: ack, nack, reject, release, extend.
+"""What the holders of claims may do with many messages at once, each under the fence of its claim.
 
-Every statement names the row, its state ``run`` and the token of the claim. A former holder changes nothing: a single
-message raises LeaseLost, a batch returns the ones that were lost (promises P5 and P6). The statements run on the
-caller's connection and join the caller's transaction.
+A batch returns the messages that were lost (promises P5 and P6; ``moves`` has the verbs of one message).
 """
 
 from __future__ import annotations
@@ -12,87 +10,19 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from django_dbqueue import conf, hooks, signals
+from django_dbqueue import hooks, signals
 from django_dbqueue.databases import Change, Claim, Statement
 from django_dbqueue.databases.statement import MAX_IDS, Tie, chunks
-from django_dbqueue.envelope import check_seconds
-from django_dbqueue.exceptions import LeaseLost
-from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.failures.failure_group_rows import blamed
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
-from django_dbqueue.lifecycle.moves import Ties
+from django_dbqueue.lifecycle.moves import Ties, ack_of, extend_of, nack_of, reject_of, ties_known
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession
 from django_dbqueue.statements import changes_sql, fences_sql
 
 Held = TypeVar("Held", bound=HeldMessage)
 Then = Callable[[set[int]], object]
 """What a transaction that settles does besides, given the ids that it moved."""
-
-
-def ack_of(session: DjangoSession, queue: str) -> Change:
-    """Return what an ack does to a row of this queue: it is kept as ``y``, or removed.
-
-    Only the settings decide, so the answer is the same whoever acks: a handler, a worker, its supervisor, a program
-    without consumers.
-    """
-    server = session.server
-    return changes_sql.remove() if conf.on_ack(queue) == conf.DELETE else changes_sql.ack(server)
-
-
-def ack_one(message: HeldMessage, session: DjangoSession) -> None:
-    """run → y, or the row is removed."""
-    _settle_one(message, session, "ack", ack_of(session, message.queue))
-
-
-def nack_one(
-    message: HeldMessage, session: DjangoSession, *, delay: float | timedelta | None, error: str | BaseException | None
-) -> None:
-    """run → n, charged, or dead when the reads are spent."""
-    seconds = None if delay is None else check_seconds("delay", delay)
-    change = changes_sql.nack(session.server, seconds, error_text(error), class_path(error))
-    _settle_one(message, session, "nack", change)
-
-
-def reject_one(message: HeldMessage, session: DjangoSession, *, reason: str) -> None:
-    """run → dead."""
-    _settle_one(message, session, "reject", changes_sql.reject(session.server, error_text(reason) or "Rejected"))
-
-
-def release_one(message: HeldMessage, session: DjangoSession) -> None:
-    """run → n, uncharged."""
-    _settle_one(message, session, "release", changes_sql.release(session.server, pause=message.release_pause))
-
-
-def extend_one(message: HeldMessage, session: DjangoSession, *, seconds: float | timedelta | None) -> None:
-    """run → run with a new deadline."""
-    length = None if seconds is None else check_seconds("seconds", seconds)
-    _settle_one(message, session, "extend", changes_sql.extend(session.server, length), settled=False)
-
-
-def _settle_one(
-    message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool = True
-) -> None:
-    work = partial(_settle_this, message, session, verb, change, settled=settled)
-    if hooks.active is None or not settled:
-        work()
-    else:
-        hooks.active.settle(verb, message.queue, session.using, [message], work)
-
-
-def _settle_this(message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool) -> None:
-    claims, ties = [message.claim], ties_of([message])
-    if change.event is None and not ties:  # what most acks are: one statement, and nothing else moves with it
-        work = partial(session.run, fences_sql.settle(session.server, change, claims))
-    else:
-        if change.event is not None and change.event.text:
-            change = blamed(session, change, [message.queue])
-        work = partial(moves.settle, session, change, claims, ties)
-    if session.outermost(work) != 1:
-        message.lease_lost = True
-        signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
-        raise LeaseLost(message.pk, verb)
-    message.forget(settled=settled, removed=change.removes, acked=change.in_lane == "done")
 
 
 def ack_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]:
@@ -116,14 +46,13 @@ def nack_many(
     error: str | BaseException | None,
 ) -> list[Held]:
     """run → n, charged, or dead, for each; return the ones that were lost."""
-    seconds = None if delay is None else check_seconds("delay", delay)
-    change = changes_sql.nack(session.server, seconds, error_text(error), class_path(error))
+    change = nack_of(session, delay, error)
     return _settle_many(messages, session, "nack", lambda _: change)
 
 
 def reject_many(messages: Iterable[Held], session: DjangoSession, *, reason: str) -> list[Held]:
     """run → dead for each; return the ones that were lost."""
-    change = changes_sql.reject(session.server, error_text(reason) or "Rejected")
+    change = reject_of(session, reason)
     return _settle_many(messages, session, "reject", lambda _: change)
 
 
@@ -137,8 +66,7 @@ def release_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]
 
 def extend_many(messages: Iterable[Held], session: DjangoSession, *, seconds: float | timedelta | None) -> list[Held]:
     """run → run with a new deadline for each; return the ones that were lost."""
-    length = None if seconds is None else check_seconds("seconds", seconds)
-    change = changes_sql.extend(session.server, length)
+    change = extend_of(session, seconds)
     return _settle_many(messages, session, "extend", lambda _: change, settled=False)
 
 
@@ -172,7 +100,7 @@ def _settle_these(
     for chunk in chunks(messages, MAX_IDS):
         changes = _by_change({message.claim: message.queue for message in chunk}, change_of)
         kept: dict[Claim, Change] = {}
-        queues, ties = {message.queue for message in chunk}, ties_of(chunk)
+        queues, ties = {message.queue for message in chunk}, ties_known(chunk)
         for change, claims in changes.items():
             told = blamed(session, change, queues)
             kept |= dict.fromkeys(settle_claims(session, told, claims, ties=ties), change)
@@ -185,12 +113,6 @@ def _settle_these(
                 lost.append(message)
                 signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
     return lost
-
-
-def ties_of(messages: Iterable[HeldMessage]) -> dict[int, Tie]:
-    """Return the ties of those that are in a lane or a flow, by id."""
-    tied = (one for one in messages if one.lane is not None or one.flow is not None)
-    return {one.pk: Tie(one.pk, one.queue, one.lane, one.flow) for one in tied}
 
 
 def _by_change(queues: Mapping[Claim, str], change_of: Callable[[str], Change]) -> dict[Change, list[Claim]]:

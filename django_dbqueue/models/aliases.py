@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from django.db import models, router
+from django.db import models
 
-from django_dbqueue import conf
-from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.django_session import DjangoSession, session_for
 
 AnyModel = TypeVar("AnyModel", bound=models.Model)
 
 
-def own_session(model: type[models.Model], alias: str | None = None) -> DjangoSession:
-    """Return the session of this database, else of the queue's; UnsupportedDatabase if the queue can't live there."""
-    return session_of(alias or conf.get("DATABASE") or router.db_for_write(model))
-
-
 def db_alias(model: type[models.Model]) -> str:
-    """Return the alias to read and write: ``DBQUEUE["DATABASE"]`` if it is set, else the router's choice for writes.
+    """Return the alias to read and write, that of ``session_for``: a replica would show messages as they were.
 
-    Reads go there too: a replica would show messages as they were. UnsupportedDatabase if the queue can't live there.
+    UnsupportedDatabase if the queue can't live there.
     """
-    return own_session(model).using
+    return session_for(model).using
 
 
 class OwnDatabaseManager(models.Manager[AnyModel]):
@@ -33,7 +27,7 @@ class OwnDatabaseManager(models.Manager[AnyModel]):
         return super().get_queryset().using(self._session().using)
 
     def _session(self, using: str | None = None) -> DjangoSession:
-        return own_session(self.model, using or self._db)
+        return session_for(self.model, using or self._db)
 
 
 class OwnDatabaseModel(models.Model):

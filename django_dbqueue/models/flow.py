@@ -8,12 +8,13 @@ from asgiref.sync import sync_to_async
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.codecs import is_whole
+from django_dbqueue.envelope import is_whole
 from django_dbqueue.exceptions import InvalidFlow
 from django_dbqueue.flows import flow_rows
 from django_dbqueue.flows.flow_progress import Progress, progress_of
-from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel, own_session
+from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
+from django_dbqueue.sessions.django_session import session_for
 from django_dbqueue.typed_values import MAX_ID
 
 
@@ -60,7 +61,7 @@ class Flow(models.Model):
         """
         if most is not None and not is_whole(most, 1, MAX_ID):
             raise InvalidFlow(f"most must be a whole number of messages, 1 or more, not {most!r:.100}.")
-        return progress_of(own_session(type(self), self._state.db), self.pk, most=most)
+        return progress_of(session_for(type(self), self._state.db), self.pk, most=most)
 
     async def aprogress(self, *, most: int | None = None) -> Progress:
         """Run ``progress`` from async code."""

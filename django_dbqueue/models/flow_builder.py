@@ -21,8 +21,7 @@ from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, TransactionNotAllowed
 from django_dbqueue.flows.flow_rows import AFTER, Part, check_edges, check_many, connect, put
 from django_dbqueue.models import Flow, Message
-from django_dbqueue.models.aliases import own_session
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_for
 
 MAX_NAME = 200
 Step = tuple[str, object]
@@ -151,7 +150,7 @@ def flow(name: str, *, using: str | None = None) -> Iterator[FlowBuilder]:
     TransactionNotAllowed with autocommit off, where Django doesn't learn of the commit.
     """
     checked = _check_name(name)
-    session = own_session(Message, using)
+    session = session_for(Message, using)
     connection: Any = session.connection
     if not connection.in_atomic_block and not connection.get_autocommit():
         raise TransactionNotAllowed(

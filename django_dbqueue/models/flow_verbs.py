@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from asgiref.sync import sync_to_async
 
 from django_dbqueue import codecs
-from django_dbqueue.codecs import Json, is_whole
+from django_dbqueue.codecs import Json
 from django_dbqueue.databases.statement import Claim
-from django_dbqueue.envelope import Envelope
+from django_dbqueue.envelope import Envelope, is_whole
 from django_dbqueue.exceptions import InvalidFlow, UndecodableMessage
 from django_dbqueue.flows.flow_rows import AFTER, Part, check_many, results_of, spawn
 from django_dbqueue.sessions.django_session import DjangoSession

@@ -13,11 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Claim
-from django_dbqueue.lifecycle import settle
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
-from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.lifecycle.hydration import UNREAD
-from django_dbqueue.models.aliases import own_session
+from django_dbqueue.lifecycle.moves import ack_of, extend_of, nack_of, reject_of, settle_one
 from django_dbqueue.models.async_verbs import AsyncVerbs
 from django_dbqueue.models.fields import (
     AsciiField,
@@ -29,7 +27,9 @@ from django_dbqueue.models.fields import (
 )
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
-from django_dbqueue.sessions.django_session import DjangoSession, session_of
+from django_dbqueue.sessions.django_session import DjangoSession, session_for, session_of
+from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.states.table import Stage, stage_of
 from django_dbqueue.statuses import NEW, STATUSES
 
@@ -156,7 +156,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
     @property
     def _session(self) -> DjangoSession:
         alias = self._state.db
-        return session_of(alias) if alias else own_session(type(self))
+        return session_of(alias) if alias else session_for(type(self))
 
     def ack(self) -> None:
         """Mark it done; LeaseLost if this claim no longer holds it.
@@ -164,23 +164,28 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         Like every settlement by the holder, it runs on the caller's connection and joins the caller's transaction, so
         that ``with atomic(): work(); message.ack()`` is one commit.
         """
-        settle.ack_one(self, self._session)
+        session = self._session
+        settle_one(self, session, "ack", ack_of(session, self.queue))
 
     def nack(self, *, delay: float | timedelta | None = None, error: str | BaseException | None = None) -> None:
         """Return it, charged: due after ``delay`` seconds, without one at its old place; dead when reads are spent."""
-        settle.nack_one(self, self._session, delay=delay, error=error)
+        session = self._session
+        settle_one(self, session, "nack", nack_of(session, delay, error))
 
     def reject(self, reason: str = "") -> None:
         """Send it to the dead letters, with the reason."""
-        settle.reject_one(self, self._session, reason=reason)
+        session = self._session
+        settle_one(self, session, "reject", reject_of(session, reason))
 
     def release(self) -> None:
         """Return it, uncharged, to its old place; from a worker's handler, no sooner than after a second."""
-        settle.release_one(self, self._session)
+        session = self._session
+        settle_one(self, session, "release", changes_sql.release(session.server, pause=self.release_pause))
 
     def extend(self, seconds: float | timedelta | None = None) -> None:
         """Set the lease to end that many seconds from now (without an argument: its own length)."""
-        settle.extend_one(self, self._session, seconds=seconds)
+        session = self._session
+        settle_one(self, session, "extend", extend_of(session, seconds), settled=False)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -20,10 +20,9 @@ from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_str
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
-from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.operations import operator_moves
-from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic
+from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_for
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.streams import streams_sql
 
@@ -39,7 +38,7 @@ class Verbs(Generic[AnyMessage]):
 
     def _session(self, using: str | None = None) -> DjangoSession:
         """Return a session on that database; UnsupportedDatabase if the queue can't live there."""
-        return own_session(self.model, using or self._db)
+        return session_for(self.model, using or self._db)
 
     def enqueue(
         self,
@@ -208,7 +207,7 @@ class Verbs(Generic[AnyMessage]):
         for name in queues_in_use(session) if queue is None else [check_queue(queue)]:
             options = conf.queue_options(name)
             age = options.retention if older_than is None else check_seconds("older_than", older_than)
-            moved += archive.archive(session, name, age=age, limit=None if limit is None else limit - moved)
+            moved += archive.DoneWalk(session, name).archive(age=age, limit=None if limit is None else limit - moved)
             if options.dead_retention is not None:
                 left = None if limit is None else limit - moved
                 moved += archive.DeadWalk(session, name).archive(age=options.dead_retention, limit=left)

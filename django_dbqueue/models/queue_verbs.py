@@ -11,8 +11,8 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from django_dbqueue.envelope import check_moment, check_queue, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import DbLater, DbNow, clock
+from django_dbqueue.sessions.django_session import session_for
 from django_dbqueue.statements.events_sql import storable
 
 HOLDS: Final = Q(pause_set=True) & (Q(paused_until=None) | Q(paused_until__gt=DbNow()))
@@ -106,7 +106,7 @@ class QueueManager(_QueueManager[Any]):
 
     def get_queryset(self) -> QueueQuerySet:
         """Return queues from the database of their messages."""
-        using = own_session(self.model, self._db).using
+        using = session_for(self.model, self._db).using
         rows = QueueQuerySet(self.model, using=using, hints=self._hints)
         shown: QueueQuerySet = rows.annotate(is_paused=ExpressionWrapper(HOLDS, output_field=BooleanField()))
         return shown

@@ -19,12 +19,11 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.codecs import JSON, Json, decode_json
 from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH
-from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.schedule_verbs import ScheduleVerbs
 from django_dbqueue.schedules.declarations import Plan, read
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import session_for, session_of
 
 SEEN_EVERY: Final = timedelta(seconds=60)
 """How often the workers that declare a schedule record that in its row."""
@@ -153,7 +152,7 @@ class ScheduleManager(ScheduleVerbs["Schedule"], _ScheduleManager["Schedule"]):
 
     def get_queryset(self) -> ScheduleQuerySet:
         """Return schedules from the database of their messages."""
-        return ScheduleQuerySet(self.model, using=own_session(self.model, self._db).using, hints=self._hints)
+        return ScheduleQuerySet(self.model, using=session_for(self.model, self._db).using, hints=self._hints)
 
 
 class Schedule(models.Model):

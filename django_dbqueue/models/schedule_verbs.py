@@ -15,12 +15,11 @@ from django.db import IntegrityError, models
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json, encode_json
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
-from django_dbqueue.models.aliases import own_session
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.message import Message
 from django_dbqueue.schedules import declarations
 from django_dbqueue.schedules.declarations import Missed, Plan
-from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, session_for
 from django_dbqueue.statements.events_sql import storable
 
 MOST_ADDED: Final = 1_000
@@ -219,7 +218,7 @@ class ScheduleVerbs(Generic[AnySchedule]):
         return InvalidSchedule(f"There is no {what} {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}")
 
     def _session(self, using: str | None) -> DjangoSession:
-        return own_session(self.model, using or self._db)
+        return session_for(self.model, using or self._db)
 
     def _rows(self, session: DjangoSession) -> Any:
         return self.model._default_manager.using(session.using)

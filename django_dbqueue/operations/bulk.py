@@ -28,10 +28,9 @@ from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.statements import fences_sql
-from django_dbqueue.states import skip_scans_sql
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import ROWS_AT_ONCE, depths
-from django_dbqueue.states.ranges_in_use import HIGHEST, queues_in_use
+from django_dbqueue.states.ranges_in_use import HIGHEST, next_priority, next_queue, queues_in_use
 from django_dbqueue.states.table import STATES, Place
 
 STEP: Final = 500
@@ -259,14 +258,14 @@ def _find_in_state(session: DjangoSession, selection: Selection, cursor: str, si
 def _next_place(session: DjangoSession, selection: Selection, mark: _Mark) -> Place | None:
     """Return the range after a mark: the next lower priority of its queue, or the highest of the next queue."""
     server, status = session.server, STATES[selection.state].stage.status
-    if rows := session.fetch(skip_scans_sql.next_priority(server, mark.queue, status, mark.priority)):
+    if rows := session.fetch(next_priority(server, mark.queue, status, mark.priority)):
         return Place(mark.queue, selection.state, int(rows[0][0]))
     if selection.queue is not None:
         return None
     queue, own = mark.queue, conf.get("OPERATIONS_QUEUE")
-    while rows := session.fetch(skip_scans_sql.next_queue(server, queue)):
+    while rows := session.fetch(next_queue(server, queue)):
         queue = str(rows[0][0])
-        first = session.fetch(skip_scans_sql.next_priority(server, queue, status, HIGHEST))
+        first = session.fetch(next_priority(server, queue, status, HIGHEST))
         if first and queue != own:  # operations don't operate on themselves
             return Place(queue, selection.state, int(first[0][0]))
     return None

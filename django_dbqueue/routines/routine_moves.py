@@ -16,7 +16,7 @@ from django_dbqueue.databases.statement import Change, Claim, Statement, holes
 from django_dbqueue.routines.routine_lanes import lanes, telling_lane
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.events_sql import COLUMNS
-from django_dbqueue.states import skip_scans_sql
+from django_dbqueue.states.ranges_in_use import next_priority
 from django_dbqueue.states.spent import spent
 from django_dbqueue.states.table import NOT_DONE, Stage, condition_of
 from django_dbqueue.statuses import NEW, RUNNING
@@ -67,8 +67,8 @@ def _settling(server: Server, words: Words) -> dict[str, Statement]:
     ack = telling_lane(server, changes_sql.ack(server))
     nack, nack_later = (telling_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
     return {
-        "next_priority_waiting": skip_scans_sql.next_priority(server, queue, NEW, priority),
-        "next_priority_running": skip_scans_sql.next_priority(server, queue, RUNNING, priority),
+        "next_priority_waiting": next_priority(server, queue, NEW, priority),
+        "next_priority_running": next_priority(server, queue, RUNNING, priority),
         "insert": enqueue_sql.insert(server, _row(words), 0.0, None, returning="id" if server.returns_rows else ""),
         "delete": fences_sql.move(server, ack, by_id),
         "remove": _remove(server, words, held, "_id"),
@@ -101,7 +101,7 @@ def _remove(server: Server, words: Words, where: Statement, name: str) -> Statem
     if server.returns_rows:
         return Statement(f"DELETE FROM {server.message} WHERE {where.sql} AND {theirs}", (*where.params, *differ))
     return Statement(
-        f"{fences_sql.delete(server, [0]).sql} WHERE {where.sql} AND {theirs}",
+        f"{server.delete_each(server.message, ('id',), [(0,)]).sql} WHERE {where.sql} AND {theirs}",
         (raw(f"CONCAT('[', {name}, ']')"), *where.params, *differ),
     )
 

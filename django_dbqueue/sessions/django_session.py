@@ -9,10 +9,11 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from django.db import OperationalError, connections, models, transaction
+from django.db import OperationalError, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
+from django_dbqueue import conf
 from django_dbqueue.databases import Server, Statement, means, server_of
 from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
@@ -61,9 +62,8 @@ class DjangoSession:
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows."""
-        server = self.server
         with connections[self.using].cursor() as cursor:
-            if server.keep_order and isinstance(statement, InOrder):
+            if self.server.keep_order and isinstance(statement, InOrder):
                 return self._rows(cursor, statement)
             cursor.execute(statement.sql, statement.params)
             return list(cursor.fetchall())
@@ -246,6 +246,11 @@ class DjangoSession:
 
 session_of = cache(DjangoSession)
 """Return the session of an alias; UnsupportedDatabase if the queue can't live there."""
+
+
+def session_for(model: MessageType, using: str | None = None) -> DjangoSession:
+    """Return the session of an alias; by default that of ``DBQUEUE["DATABASE"]``, else of the router's for writes."""
+    return session_of(using or conf.get("DATABASE") or router.db_for_write(model))
 
 
 def is_only_a_testcase(connection: Any) -> bool:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from django_dbqueue.codecs import is_whole
 from django_dbqueue.databases import SERVERS, Server, server_of
+from django_dbqueue.envelope import is_whole
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.typed_values import typed_whole
 

@@ -17,6 +17,7 @@ from django_dbqueue.exceptions import LakeDamaged
 from django_dbqueue.spark.files import Files
 from django_dbqueue.spark.manifest import LakeFile
 from django_dbqueue.spark.manifests import first_line, manifest_names, manifests
+from django_dbqueue.spark.schemas import HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -24,30 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNS: Final = (
-    ("id", "bigint"),
-    ("message_id", "bigint"),
-    ("outcome", "string"),
-    ("queue", "string"),
-    ("key", "string"),
-    ("claim_token", "bigint"),
-    ("due_at", "timestamp"),
-    ("priority", "smallint"),
-    ("read_count", "int"),
-    ("max_reads", "int"),
-    ("crashes", "int"),
-    ("body", "string"),
-    ("content_type", "string"),
-    ("headers", "string"),
-    ("group_name", "string"),
-    ("flow", "bigint"),
-    ("created_at", "timestamp"),
-    ("claimed_at", "timestamp"),
-    ("finished_at", "timestamp"),
-    ("error", "string"),
-    ("archived_at", "timestamp"),
-    ("day", "date"),
-)
+COLUMNS: Final = (*((name, kind.simpleString()) for name, kind in HISTORY.columns.items()), ("day", "date"))
 """The columns of each row of a lake: the history's, and the day (UTC) on which the message was finished.
 
 A file without one of them is of an older version; the column is read as NULL there.

@@ -28,7 +28,7 @@ from django_dbqueue.envelope import (
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
 from django_dbqueue.keys import check_key, key_hash
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
-from django_dbqueue.spark.staging_sql import STAGED
+from django_dbqueue.spark.staging_sql import WRITTEN
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
@@ -104,9 +104,10 @@ class Sealing:
             map(check_due, columns.get("delay", repeat(None)), columns.get("at", repeat(None))),
             strict=False,
         ):
-            named = None if key is None else key_hash(queue, key)
+            named, live = (None, None) if key is None else (key_hash(queue, key), 1)
             lane = None if group is None else lane_of(queue, group)
-            yield Sealed(queue, key, named, body, kind, headers, priority, max_reads, lease, lane, group, delay, at)
+            content = (body, kind, headers, priority, max_reads, lease, lane, group)
+            yield Sealed(queue, key, named, live, *content, delay, at)
 
     def _group(self, name: object) -> str:
         if self.group == WHOLE_QUEUE != name:
@@ -197,6 +198,6 @@ def _refusal(error: Exception, number: int, partition: int, content: object, *, 
 
 
 def row_of(item: Sealed, vendor: str) -> Row:
-    """Return what the statements of a write take: the values of ``databases.staging_sql.STAGED``."""
+    """Return what the statements of a write take: the values of ``staging_sql.WRITTEN``."""
     at: Any = None if item.at is None else to_column(item.at, vendor)  # what the driver takes
-    return item._replace(at=at)[: len(STAGED)]
+    return item._replace(at=at)[: len(WRITTEN)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.source_options import Options
+from django_dbqueue.statements.message_columns import ARCHIVED_COLUMNS, MESSAGE_COLUMNS, MOMENTS
 
 WIDE: Final = ("body", "headers", "error")
 """Columns whose values can be long."""
@@ -73,25 +74,20 @@ class Source:
         )
 
 
-_LONG, _INT, _TEXT, _MOMENT = LongType(), IntegerType(), StringType(), TimestampType()
-_SHARED: Final[dict[str, DataType]] = {
-    "due_at": _MOMENT,
+_KINDS: Final[dict[str, DataType]] = {
+    **dict.fromkeys((*MOMENTS, "archived_at"), TimestampType()),
+    **dict.fromkeys(("id", "message_id", "conn_id", "worker_id", "claim_token", "flow"), LongType()),
+    **dict.fromkeys(("read_count", "max_reads", "crashes"), IntegerType()),
     "priority": ShortType(),
-    "read_count": _INT,
-    "max_reads": _INT,
-    "crashes": _INT,
+    "lease_seconds": DoubleType(),
 }
-_CONTENT: Final[dict[str, DataType]] = {
-    "body": _TEXT,
-    "content_type": _TEXT,
-    "headers": _TEXT,
-    "group_name": _TEXT,
-    "flow": _LONG,
-    "created_at": _MOMENT,
-    "claimed_at": _MOMENT,
-    "finished_at": _MOMENT,
-    "error": _TEXT,
-}
+"""Of columns that aren't text."""
+
+
+def _typed(names: Iterable[str]) -> dict[str, DataType]:
+    return {name: _KINDS.get(name, StringType()) for name in names}
+
+
 _OPTIONAL: Final = frozenset(
     {"key", "claim_token", "max_reads", "headers", "group_name", "flow", "claimed_at", "error"}
 )
@@ -99,19 +95,7 @@ _OPTIONAL: Final = frozenset(
 MESSAGES: Final = Source(
     name="messages",
     table=Tables.message,
-    columns={
-        "id": _LONG,
-        "queue": _TEXT,
-        "key": _TEXT,
-        "status": _TEXT,
-        "conn_id": _LONG,
-        "worker_id": _LONG,
-        "claim_token": _LONG,
-        "available_at": _MOMENT,
-        **_SHARED,
-        "lease_seconds": DoubleType(),
-        **_CONTENT,
-    },
+    columns=_typed(name for name in MESSAGE_COLUMNS if name not in ("key_hash", "live", "lane")),
     optional=_OPTIONAL | {"conn_id", "worker_id", "available_at", "lease_seconds", "finished_at"},
     moment="created_at",
     has_moment_index=False,
@@ -119,17 +103,7 @@ MESSAGES: Final = Source(
 HISTORY: Final = Source(
     name="history",
     table=Tables.archived,
-    columns={
-        "id": _LONG,
-        "message_id": _LONG,
-        "outcome": _TEXT,
-        "queue": _TEXT,
-        "key": _TEXT,
-        "claim_token": _LONG,
-        **_SHARED,
-        **_CONTENT,
-        "archived_at": _MOMENT,
-    },
+    columns=_typed(("id", "message_id", "outcome", *ARCHIVED_COLUMNS, "archived_at")),
     optional=_OPTIONAL,
     moment="finished_at",
     has_moment_index=True,

@@ -15,24 +15,11 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Copy, Row, Statement
 from django_dbqueue.statements.enqueue_sql import LIVE_KEY, insert_values, one_row
+from django_dbqueue.statements.message_columns import SENT_COLUMNS, columns_of
 from django_dbqueue.statuses import NEW
 
-STAGED: Final = (
-    "queue",
-    "key",
-    "key_hash",
-    "body",
-    "content_type",
-    "headers",
-    "priority",
-    "max_reads",
-    "lease_seconds",
-    "lane",
-    "group_name",
-    "delay_seconds",
-    "due_at",
-)
-"""The columns of a row to be written, in this order."""
+WRITTEN: Final = (*SENT_COLUMNS, "delay_seconds", "due_at")
+"""The columns of a row to be written, in this order; it is staged without ``live``."""
 
 
 def _or_nothing(server: Server) -> str:
@@ -40,15 +27,17 @@ def _or_nothing(server: Server) -> str:
 
 
 def stage(server: Server, job: str, run: int, attempt: int, rows: Sequence[Row], *, place: int) -> Statement | Copy:
-    """Write rows of STAGED from this place on; columns that none of them sets are left out."""
+    """Write rows of WRITTEN from this place on; columns that none of them sets are left out."""
     if server.copies:  # which takes a seventh of the time of an INSERT of the same values
-        used = [column for column in range(len(STAGED)) if any(row[column] is not None for row in rows)]
-        columns = server.columns(("job", "run", "attempt", "place", *(STAGED[column] for column in used)))
+        used = [at for at, name in enumerate(WRITTEN) if name != "live" and any(row[at] is not None for row in rows)]
+        columns = server.columns(("job", "run", "attempt", "place", *(WRITTEN[at] for at in used)))
         values_of = itemgetter(*used)
         placed = [(job, run, attempt, number, *values_of(row)) for number, row in enumerate(rows, place)]
         return Copy(f"COPY {server.staged} ({columns}) FROM STDIN", placed)
     said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
-    names, row, params = one_row(dict(chain(said, zip(STAGED, zip(*rows, strict=True), strict=True))), defaults={})
+    lists = dict(chain(said, zip(WRITTEN, zip(*rows, strict=True), strict=True)))
+    del lists["live"]
+    names, row, params = one_row(lists, defaults={})
     values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
     return Statement(
         f"INSERT INTO {server.staged} (place, {server.columns(names)}) VALUES {', '.join(values)}",
@@ -57,13 +46,12 @@ def stage(server: Server, job: str, run: int, attempt: int, rows: Sequence[Row],
 
 
 def insert_directly(server: Server, rows: Sequence[Row]) -> Statement:
-    """Insert rows of STAGED into the queue; one whose key is taken is left out, and not counted.
+    """Insert rows of WRITTEN into the queue; one whose key is taken is left out, and not counted.
 
     All of them are in lanes, and wait, or none is. What none of them sets is left to the table's defaults.
     """
-    *said, delays, moments = zip(*rows, strict=True)
-    columns: dict[str, Sequence[object]] = dict(zip(STAGED[: len(said)], said, strict=True))
-    columns["live"] = [None if each is None else 1 for each in columns["key_hash"]]
+    columns = columns_of(rows)
+    delays, moments = zip(*(row[len(SENT_COLUMNS) :] for row in rows), strict=True)
     return insert_values(server, columns, delays, moments, _or_nothing(server) if any(columns["live"]) else "")
 
 
@@ -104,8 +92,8 @@ def publish(server: Server, run: int, attempt: int, places: range, *, has_groups
     """
     later, delayed = server.later_of("due_at", server.now), server.plus(server.now, "delay_seconds")
     due = f"CASE WHEN due_at IS NOT NULL THEN {later} WHEN delay_seconds > 0 THEN {delayed} ELSE {server.now} END"
-    left = ("delay_seconds", "due_at") if has_groups else ("delay_seconds", "due_at", "lane", "group_name")
-    names = tuple(name for name in STAGED if name not in left)
+    left = ("live",) if has_groups else ("live", "lane", "group_name")
+    names = tuple(name for name in SENT_COLUMNS if name not in left)
     available = f"CASE WHEN lane IS NULL THEN {due} ELSE {server.parked} END" if has_groups else due
     times = ("available_at", "due_at", "created_at", "live", "status", "read_count", "crashes")
     return Statement(
@@ -160,7 +148,7 @@ def next_attempt(server: Server, run: int, attempt: int) -> Statement:
 def is_forsaken(server: Server, run: int, attempt: int, seconds: float) -> Statement:
     """Read whether an attempt's newest row was staged ``seconds`` ago or earlier."""
     return Statement(
-        f"SELECT staged_at <= {server.plus(server.now, '%s')} FROM {server.staged}"
+        f"SELECT staged_at <= {server.from_now} FROM {server.staged}"
         f"{server.use[Index.PRIMARY]} WHERE run = %s AND attempt = %s ORDER BY place DESC LIMIT 1",
         (-seconds, run, attempt),
     )

@@ -64,7 +64,7 @@ def nack(server: Server, delay: float | None, error: str | None, exception: str 
     """run → n after a delay in seconds, or at its old place; or dead. ``exception`` is the path of its class."""
     if delay is None:
         return _back(server, FAILED, "due_at", (), "0", error, exception)
-    return _back(server, FAILED, server.plus(server.now, "%s"), (delay,), "0", error, exception)
+    return _back(server, FAILED, server.from_now, (delay,), "0", error, exception)
 
 
 def cut_off(server: Server, error: str) -> Change:
@@ -105,7 +105,7 @@ def release(
 
     It is an event if an operator does it. ``suspected``: it becomes a suspect.
     """
-    paused = server.plus(server.now, "%s")
+    paused = server.from_now
     due = f"CASE WHEN due_at > {paused} THEN due_at ELSE {paused} END" if pause else "due_at"
     return Change(
         f"status = '{NEW}', conn_id = NULL, worker_id = NULL, available_at = {due}, finished_at = NULL, "
@@ -121,7 +121,7 @@ def extend(server: Server, seconds: float | None) -> Change:
     """run → run, with the lease ending in ``seconds`` (None: after the row's own lease)."""
     if seconds is None:
         return Change(f"available_at = {server.plus(server.now, 'lease_seconds')}", ())
-    return Change(f"available_at = {server.plus(server.now, '%s')}", (seconds,))
+    return Change(f"available_at = {server.from_now}", (seconds,))
 
 
 def requeue(server: Server, *, actor: str | None = None) -> Change:

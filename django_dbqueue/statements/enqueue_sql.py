@@ -13,7 +13,9 @@ from django_dbqueue.codecs import JSON
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.literals import literal
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import MESSAGE_COLUMNS, Params, Row, Statement, holes
+from django_dbqueue.databases.statement import Params, Row, Statement, holes
+from django_dbqueue.envelope import Sealed
+from django_dbqueue.statements.message_columns import CONTENT_COLUMNS, MESSAGE_COLUMNS, SENT_COLUMNS
 from django_dbqueue.states.table import NOT_DONE
 from django_dbqueue.statuses import NEW
 
@@ -21,6 +23,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/=+-]*\Z")
 """Text that can be put into SQL as it is, whatever the server and its mode."""
 LIVE_KEY: Final = "key_hash, live"
 """The columns that are unique among live messages."""
+_SET_CONTENT: Final = ", ".join(f"{name} = %s" for name in CONTENT_COLUMNS)
 DEFAULTS: Final[Mapping[str, object]] = {"content_type": JSON, "priority": 0}
 """The message table's defaults for columns that a sender can set; for all others NULL."""
 _TYPES: Final = {
@@ -167,15 +170,15 @@ def by_id(server: Server, message_id: int) -> Statement:
     return Statement(f"SELECT {server.columns(MESSAGE_COLUMNS)} FROM {server.message} WHERE id = %s", (message_id,))
 
 
-def overwrite(server: Server, message_id: int, row: Sequence[object], delay: float, at: object) -> Statement:
+def overwrite(server: Server, message_id: int, item: Sealed, at: object) -> Statement:
     """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease, lane, group."""
-    due, due_params = _due_from_now(server, delay, at)
+    due, due_params = _due_from_now(server, item.delay, at)
+    content = item[len(SENT_COLUMNS) - len(CONTENT_COLUMNS) : len(SENT_COLUMNS)]
     return Statement(
-        f"UPDATE {server.message} SET body = %s, content_type = %s, headers = %s, priority = %s, max_reads = %s, "
-        f"lease_seconds = %s, lane = %s, group_name = %s, available_at = {due}, due_at = {due}, status = '{NEW}', "
+        f"UPDATE {server.message} SET {_SET_CONTENT}, available_at = {due}, due_at = {due}, status = '{NEW}', "
         "conn_id = NULL, worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
         f"WHERE id = %s AND live = 1 AND {NOT_DONE}",
-        (*row, *due_params, *due_params, message_id),
+        (*content, *due_params, *due_params, message_id),
     )
 
 
@@ -184,7 +187,7 @@ def _due_from_now(server: Server, delay: float, at: object) -> tuple[str, Params
     if at is not None:
         return server.later_of("%s", server.now), (at,)
     if delay:
-        return server.plus(server.now, "%s"), (delay,)
+        return server.from_now, (delay,)
     return server.now, ()
 
 

@@ -7,6 +7,7 @@ exactly the rows that are moved, and still know whose claim it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from django_dbqueue.databases.indexes import Index
@@ -78,11 +79,6 @@ def storable(text: object, length: int) -> str | None:
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()[:length]
 
 
-def head_of(error: str | None) -> str | None:
-    """Return what a record keeps of an error: its class and message; the message row keeps the traceback."""
-    return storable((error or "").partition("\n\n")[0], DETAIL_LENGTH)
-
-
 def record(server: Server, event: EventRecord, where: Statement) -> Statement:
     """Record what is about to be done to the rows of a fence, and lock them."""
     recorded, params = facts(server, event)
@@ -94,27 +90,35 @@ def record(server: Server, event: EventRecord, where: Statement) -> Statement:
 
 
 def facts(server: Server, event: EventRecord) -> tuple[str, tuple[object, ...]]:
-    """Return SQL for a record's columns, reading rows aliased ``m``."""
-    kind = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{event.kind}' END" if event.may_die else f"'{event.kind}'"
-    failure, blamed = "NULL", tuple(value for pair in event.failures for value in pair)
-    if blamed:
-        failure = f"CASE queue {'WHEN %s THEN %s ' * len(event.failures)}END"
-    reads = "read_count - 1" if event.uncharges else "read_count"
+    """Return SQL for a record's columns, reading rows aliased ``m``; of an error it keeps class and message alone."""
+    detail = event.text if event.whole else storable((event.text or "").partition("\n\n")[0], DETAIL_LENGTH)
+    path = storable(event.exception, PATH_LENGTH)
+    blamed = tuple(value for pair in event.failures for value in pair)
+    return _facts(server, event.kind, event.may_die, len(event.failures), event.uncharges), (
+        storable(event.actor, ACTOR_LENGTH),
+        detail,
+        *blamed,
+        path,
+    )
+
+
+@cache
+def _facts(server: Server, kind: str, may_die: bool, failures: int, uncharges: bool) -> str:
+    said = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{kind}' END" if may_die else f"'{kind}'"
+    failure = f"CASE queue {'WHEN %s THEN %s ' * failures}END" if failures else "NULL"
     worker = server.joined.format("w.host", "':'", "w.pid")
-    sql = (
-        f"id, queue, {kind}, {server.now}, {reads}, claimed_at, conn_id, "
+    reads = "read_count - 1" if uncharges else "read_count"
+    return (
+        f"id, queue, {said}, {server.now}, {reads}, claimed_at, conn_id, "
         f"(SELECT {worker} FROM {server.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}, %s"
     )
-    detail = event.text if event.whole else head_of(event.text)
-    path = storable(event.exception, PATH_LENGTH)
-    return sql, (storable(event.actor, ACTOR_LENGTH), detail, *blamed, path)
 
 
 def old(server: Server, age: float, limit: int, *, lock: bool = True) -> Statement:
     """Lock records ``age`` seconds old, oldest first, skipping those that others have locked; or only read them."""
     return Statement(
         f"SELECT id FROM {server.event}{server.use[Index.EVENT_AGE]} "
-        f"WHERE at <= {server.plus(server.now, '%s')} ORDER BY at "
+        f"WHERE at <= {server.from_now} ORDER BY at "
         f"LIMIT %s{server.skip_locked if lock else ''}",
         (-age, limit),
     )

@@ -117,8 +117,3 @@ def owned(server: Server, queues: Sequence[str], worker_id: int) -> Statement:
     return InOrder(
         " UNION ALL ".join([each] * len(queues)), tuple(value for queue in queues for value in (queue, worker_id))
     )
-
-
-def delete(server: Server, ids: Sequence[int]) -> Statement:
-    """Delete rows that the same transaction has locked and copied."""
-    return server.delete_each(server.message, ("id",), [(each,) for each in ids])

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
+from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import Change, Claim, Params, Statement
 from django_dbqueue.statements.fences_sql import held
 from django_dbqueue.states.table import NOT_DONE, not_due
@@ -63,7 +64,7 @@ def remember(server: Server, claim: Claim, step: Remembered) -> Statement:
     """Write a step, if the claim still holds the message, whose row is then locked; else write nothing."""
     fence = held(server, [claim])
     seconds = () if step.seconds is None else (step.seconds,)
-    until = server.plus(server.now, "%s") if seconds else "NULL"
+    until = server.from_now if seconds else "NULL"
     return Statement(
         f"INSERT INTO {server.step} (message_id, name, kind, body, content_type, until, token, read_count, at) "
         f"SELECT id, %s, %s, %s, %s, {until}, claim_token, read_count, {server.now} "
@@ -92,7 +93,7 @@ def sleep(server: Server, message_id: int, name: str) -> Change:
 
 def suspend(server: Server, seconds: float) -> Change:
     """run → n, uncharged, due after this many seconds."""
-    return _suspended(server.plus(server.now, "%s"), (seconds,))
+    return _suspended(server.from_now, (seconds,))
 
 
 def _suspended(due: str, params: Params) -> Change:
@@ -142,6 +143,13 @@ def forget(server: Server, ids: Sequence[int]) -> tuple[Statement, Statement]:
         server.delete_each(server.step, ("message_id",), named),
         server.delete_each(server.waiter, ("message_id",), named, index=Index.WAITER_MESSAGE),
     )
+
+
+def forget_steps(session: Session, ids: Sequence[int]) -> None:
+    """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
+    if ids and session.fetch(any_step(session.server)):
+        for statement in forget(session.server, ids):
+            session.run(statement)
 
 
 def forget_one(server: Server, message_id: int, name: str) -> Statement:

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue.databases import EventRecord
-from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import events_sql, steps_sql
 from django_dbqueue.statements.events_sql import FORGOTTEN
+from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.steps.emitting import forget_events_emitted, wake_left_behind
 
 BATCH: Final = 500

@@ -18,7 +18,6 @@ from django_dbqueue.databases import Change
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import EventTimedOut, InvalidMessage, InvalidStep, Suspended
 from django_dbqueue.lifecycle import moves
-from django_dbqueue.lifecycle.settle import ties_of
 from django_dbqueue.statements import steps_sql
 from django_dbqueue.statements.steps_sql import EVENT, GRACE, SLEEP, TIMED_OUT, WAIT, Remembered
 from django_dbqueue.steps import event_values_sql
@@ -97,7 +96,7 @@ def _suspend(steps: Steps, change: Change, new: Remembered | None, event: str | 
     with session.transaction():
         if new is not None:
             steps.write(new)
-        if not moves.settle(session, change, [claim], ties_of([steps.message])):
+        if not moves.settle(session, change, [claim], moves.ties_known([steps.message])):
             raise steps.lost("suspend")
         if event is not None:
             session.run(event_values_sql.wait(session.server, hash_of_event(event), claim))

@@ -18,7 +18,7 @@ from django_dbqueue.envelope import WHOLE_QUEUE, Envelope
 from django_dbqueue.insight.groups import group_of, look_at
 from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.lifecycle.claimer import claim_by_id
-from django_dbqueue.lifecycle.enqueue import seal_for
+from django_dbqueue.lifecycle.enqueue import SENT_ATTRIBUTES, seal_for
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.sessions.django_session import session_of
@@ -73,20 +73,8 @@ class MessageFactory(Factory[Message]):
     @classmethod
     def _build(cls, model_class: type[Message], *_: object, **said: Any) -> Message:
         queue = said.pop("queue")
-        sealed = seal_for(Envelope(**said), queue)
-        return model_class(
-            queue=queue,
-            key=sealed.key,
-            key_hash=sealed.key_hash,
-            body=sealed.body,
-            content_type=sealed.content_type,
-            headers_text=sealed.headers,
-            priority=sealed.priority,
-            max_reads=sealed.max_reads,
-            lease_seconds=sealed.lease_seconds,
-            lane=sealed.lane,
-            group_name=sealed.group_name,
-        )
+        written: dict[str, Any] = dict(zip(SENT_ATTRIBUTES, seal_for(Envelope(**said), queue), strict=False))
+        return model_class(**written)
 
 
 def _keep_busy(model_class: type[Message], said: dict[str, Any]) -> None:

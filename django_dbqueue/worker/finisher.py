@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from django_dbqueue import conf, hooks, signals
-from django_dbqueue.lifecycle.expired_rows import forget_steps
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict

@@ -15,7 +15,7 @@ from django_dbqueue import conf
 from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.history import partitioned
 from django_dbqueue.insight.counter import Counter
-from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, moves, rescue
+from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, rescue
 from django_dbqueue.liveness.guardian import LOOK_AGAIN, Guardian
 from django_dbqueue.liveness.late_workers import forget_workers
 from django_dbqueue.models import Message, Schedule
@@ -174,7 +174,7 @@ class Maintenance:
         _go_on(partial(forget_workers, session, age=WORKER_ROWS_KEPT))
         _go_on(self._forget_failures)
         age, most = conf.get("EVENT_RETENTION"), ARCHIVE_AT_ONCE
-        gone = _go_on(partial(moves.forget_events, session, age=age, limit=most))
+        gone = _go_on(partial(expired_rows.forget_events, session, age=age, limit=most))
         past = _go_on(partial(expired_rows.forget_results, session, limit=most))
         tokens = _go_on(partial(expired_rows.forget_tokens, session, limit=TOKENS_AT_ONCE))
         more.append(_go_on(partial(self._steps.turn, limit=most)))

@@ -20,8 +20,9 @@ from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, Kept, Tie
 from django_dbqueue.failures.failure_group_rows import blamed
 from django_dbqueue.lifecycle import results_sql
+from django_dbqueue.lifecycle.moves import ack_of
 from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
-from django_dbqueue.lifecycle.settle import ack_of, settle_claims, settling_all
+from django_dbqueue.lifecycle.settle import settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession

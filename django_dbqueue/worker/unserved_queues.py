@@ -12,7 +12,7 @@ from django.db import Error
 from django_dbqueue import conf
 from django_dbqueue.consumers.registry import registered
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.states import queues_sql
+from django_dbqueue.states.ranges_in_use import unserved
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.thread_connections import discard_all
 
@@ -58,7 +58,7 @@ class Strays(threading.Thread):
 
     def _look(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
-        rows = self._session.fetch(queues_sql.unserved(self._session.server, sorted(served)))
+        rows = self._session.fetch(unserved(self._session.server, sorted(served)))
         new = sorted({str(name) for (name,) in rows} - self._named)
         is_first = not self._named
         self._named.update(new)

@@ -23,6 +23,7 @@ from django_dbqueue.databases.postgresql import POSTGRESQL
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.statement import Change, Claim, EventRecord, Kept, Statement
+from django_dbqueue.envelope import Sealed
 from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statements.steps_sql import STEP, Remembered
 from django_dbqueue.states.table import Place
@@ -49,8 +50,7 @@ SHOWN: Final = {
     "lifecycle.archive_sql": "The history",
     "worker.idle_poll_sql": "Is there anything to do?",
     "databases.sessions_sql": "Sessions",
-    "states.queues_sql": "Queues",
-    "states.skip_scans_sql": "Steps of a skip scan",
+    "states.ranges_in_use": "Queues and priorities in use",
     "states.depths_sql": "Depths",
 }
 """The modules of statements that the page shows, with their headings."""
@@ -82,7 +82,7 @@ ONLY_ON: Final = {
     "enqueue_sql.id_step": {"MySQL and MariaDB"},
     "enqueue_sql.notify": {"PostgreSQL"},
     "once_sql.taken": {"MySQL and MariaDB"},
-    "queues_sql.plan": {"MySQL and MariaDB"},
+    "ranges_in_use.explained": {"MySQL and MariaDB"},
     "results_sql.packet": {"MySQL and MariaDB"},
 }
 """Statements that are sent on some servers alone."""
@@ -119,6 +119,7 @@ BY_TYPE: Final[dict[str, Any]] = {
     "float": 60.0,
     "str": "emails",
     "object": _NOW,
+    "Sealed": Sealed("emails", None, None, None, "{}", "json", "{}", 0, None, None, None, None, 0.0, None),
     "Statement": _WHERE,
     "Claim": _CLAIM,
     "Remembered": Remembered("charge", STEP, "{}", "json"),
@@ -133,7 +134,6 @@ BY_TYPE: Final[dict[str, Any]] = {
     "Sequence[Place]": [Place("emails", "ready", 0)],
     "Sequence[tuple[int, Kept]]": [(17, Kept("1", "json", 60.0))],
 }
-_OVERWRITTEN: Final = ["{}", "json", "{}", 0, None, None]
 CLAUSES: Final = re.compile(r" (?=(?:FROM|SET|WHERE|ORDER BY|UNION ALL|VALUES|RETURNING|ON CONFLICT|ON DUPLICATE)\b)")
 
 
@@ -217,9 +217,7 @@ def _called(method: Callable[..., Any], server: Server, *, change: Change | None
         if parameter.kind is parameter.VAR_POSITIONAL:
             return method(17, 18)
         written = str(parameter.annotation).removesuffix(" | None")
-        if parameter.name == "row" and written == "Sequence[object]":
-            arguments["row"] = _OVERWRITTEN
-        elif parameter.name == "server":
+        if parameter.name == "server":
             arguments["server"] = server
         elif parameter.name in BY_NAME:
             arguments[parameter.name] = BY_NAME[parameter.name]

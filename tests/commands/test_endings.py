@@ -15,7 +15,7 @@ from django.db import connections
 from django.test import override_settings
 
 from django_dbqueue import Envelope
-from django_dbqueue.lifecycle.archive import archive
+from django_dbqueue.lifecycle.archive import DoneWalk
 from django_dbqueue.liveness.guardian import Guardian
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
@@ -197,8 +197,7 @@ def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
 def test_a_purge_that_is_stopped_tells_what_is_done_and_the_rest_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     done()
     dead()
-    purge = "django_dbqueue.management.commands.queue_purge.archive"
-    monkeypatch.setattr(purge, signalled(signal.SIGTERM, archive))
+    monkeypatch.setattr(DoneWalk, "archive", signalled(signal.SIGTERM, DoneWalk.archive))
     ended = run("queue_purge", QUEUE, "--older-than", "0", "--dead", "--yes", "--json")
     assert ended.code == 130
     assert (ended.document["moved"], ended.document["dead"], ended.document["interrupted"]) == (1, 0, True)

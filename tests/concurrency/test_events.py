@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle import moves
+from django_dbqueue.lifecycle import expired_rows
 from django_dbqueue.models import Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -65,7 +65,7 @@ def test_forgetting_waits_for_no_move_that_is_not_committed() -> None:
     MessageEvent.objects.update(at=DbNow() - timedelta(days=31))
 
     def forget() -> int:
-        return moves.forget_events(DjangoSession("default"), age=30 * 86_400.0, limit=100)
+        return expired_rows.forget_events(DjangoSession("default"), age=30 * 86_400.0, limit=100)
 
     met = meet(lambda: nack(message), forget, waits=False)
     assert (met.first, met.second) == ("nacked", 2)
@@ -73,12 +73,12 @@ def test_forgetting_waits_for_no_move_that_is_not_committed() -> None:
 
 
 def test_two_that_forget_share_the_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "BATCH", 2)
+    monkeypatch.setattr(expired_rows, "BATCH", 2)
     Message.objects.nack(held_many(4, queue=QUEUE))
     MessageEvent.objects.update(at=DbNow() - timedelta(days=31))
 
     def forget() -> int:
-        return moves.forget_events(DjangoSession("default"), age=30 * 86_400.0, limit=2)
+        return expired_rows.forget_events(DjangoSession("default"), age=30 * 86_400.0, limit=2)
 
     met = meet(forget, forget, waits=False)
     assert (met.first, met.second) == (2, 2)

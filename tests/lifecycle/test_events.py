@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.databases import server_of
-from django_dbqueue.lifecycle import moves
+from django_dbqueue.lifecycle import expired_rows
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.operations import operator_moves
@@ -214,16 +214,16 @@ def test_an_event_that_cannot_be_written_undoes_the_move(monkeypatch: pytest.Mon
 
 
 def test_events_are_forgotten_at_their_age_and_a_bounded_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "BATCH", 2)
+    monkeypatch.setattr(expired_rows, "BATCH", 2)
     messages = held_many(7)
     Message.objects.nack(messages)
     old = [message.pk for message in messages[:5]]
     MessageEvent.objects.filter(message_id__in=old).update(at=DbNow() - timedelta(days=31))
     month = 30 * 86_400.0
-    assert moves.forget_events(DjangoSession("default"), age=month, limit=3) == 3
+    assert expired_rows.forget_events(DjangoSession("default"), age=month, limit=3) == 3
     assert MessageEvent.objects.count() == 4
-    assert moves.forget_events(DjangoSession("default"), age=month, limit=3) == 2
-    assert moves.forget_events(DjangoSession("default"), age=month, limit=3) == 0
+    assert expired_rows.forget_events(DjangoSession("default"), age=month, limit=3) == 2
+    assert expired_rows.forget_events(DjangoSession("default"), age=month, limit=3) == 0
     assert set(MessageEvent.objects.values_list("message_id", flat=True)) == {m.pk for m in messages[5:]}
 
 

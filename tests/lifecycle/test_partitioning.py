@@ -16,7 +16,7 @@ from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.partitioning_sql import CHECK, NEW, OLD, TABLE
 from django_dbqueue.history import partitioned
 from django_dbqueue.history.partitioning import archivers_held
-from django_dbqueue.lifecycle.archive import archive as archive_done
+from django_dbqueue.lifecycle.archive import DoneWalk
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import Maintenance
@@ -133,8 +133,8 @@ def test_archivers_are_held_though_none_has_ever_archived() -> None:
     factories.done()
     Mutex.objects.all().delete()
     with archivers_held(SESSION):
-        assert archive_done(SESSION, factories.QUEUE, age=0.0, wait=False) == 0
-    assert archive_done(SESSION, factories.QUEUE, age=0.0, wait=False) == 1
+        assert DoneWalk(SESSION, factories.QUEUE).archive(age=0.0, wait=False) == 0
+    assert DoneWalk(SESSION, factories.QUEUE).archive(age=0.0, wait=False) == 1
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="On the others, rights belong to a table's name")

@@ -13,7 +13,8 @@ from django_dbqueue.claims import claims_sql
 from django_dbqueue.claims.claim_rows import Terms, first_statement
 from django_dbqueue.databases import Claim, Statement
 from django_dbqueue.databases.moments import as_text, to_column
-from django_dbqueue.databases.statement import MAX_IDS, MESSAGE_COLUMNS
+from django_dbqueue.databases.statement import MAX_IDS
+from django_dbqueue.envelope import Envelope, seal
 from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.insight import statistics_sql
 from django_dbqueue.insight.statistics_sql import Stretch
@@ -24,7 +25,8 @@ from django_dbqueue.lifecycle.archive_sql import Behind
 from django_dbqueue.models import Message
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
-from django_dbqueue.states import skip_scans_sql
+from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
+from django_dbqueue.states.ranges_in_use import next_priority, next_queue
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.streams import stream_messages_sql
 from django_dbqueue.streams.stream_claimer import FOUND
@@ -124,19 +126,19 @@ PROBES: dict[str, Build] = {
     "none that was done from a moment on": lambda d, _: statistics_sql.first_ends(
         d, [(crowd.QUEUE, 0)], _hours_ago(-1)
     ),
-    "highest priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, NEW, 32_767),
-    "next priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, NEW, 9),
-    "highest priority that runs": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, RUNNING, 32_767),
-    "highest priority that is done": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, DONE, 32_767),
-    "no lower priority": lambda d, _: skip_scans_sql.next_priority(d, crowd.QUEUE, DONE, 0),
+    "highest priority": lambda d, _: next_priority(d, crowd.QUEUE, NEW, 32_767),
+    "next priority": lambda d, _: next_priority(d, crowd.QUEUE, NEW, 9),
+    "highest priority that runs": lambda d, _: next_priority(d, crowd.QUEUE, RUNNING, 32_767),
+    "highest priority that is done": lambda d, _: next_priority(d, crowd.QUEUE, DONE, 32_767),
+    "no lower priority": lambda d, _: next_priority(d, crowd.QUEUE, DONE, 0),
     "is something ready at a priority that is new": lambda d, _: idle_poll_sql.together(
         [*idle_poll_sql.due(d, READY, crowd.QUEUE, [])]
     ),
     "does a lease end at a priority that is new": lambda d, _: idle_poll_sql.together(
         [*idle_poll_sql.due(d, EXPIRED, crowd.QUEUE, [])]
     ),
-    "first queue": lambda d, _: skip_scans_sql.next_queue(d, ""),
-    "next queue": lambda d, _: skip_scans_sql.next_queue(d, crowd.QUEUE),
+    "first queue": lambda d, _: next_queue(d, ""),
+    "next queue": lambda d, _: next_queue(d, crowd.QUEUE),
 }
 
 
@@ -227,12 +229,12 @@ BY_ID: dict[str, Build] = {
     "one body": lambda d, t: fences_sql.read_body(d, t.running[0]),
     "into lines, this transaction's own": lambda d, _: lanes_sql.enter_after(d, BEYOND_ALL),
     "overwrite": lambda d, t: enqueue_sql.overwrite(
-        d, t.ids[0], ("1", "json", None, 0, None, None, None, None), 0.0, None
+        d, t.ids[0], seal(Envelope({}), queue="q", priority=0, max_bytes=9), None
     ),
     "lock what is finished": lambda d, t: archive_sql.lock_finished(d, t.finished),
     "lock what is dead": lambda d, t: archive_sql.lock_dead(d, t.dead, 60.0),
     "copy to the archive": lambda d, t: archive_sql.copy_to_archive(d, t.finished),
-    "delete": lambda d, t: fences_sql.delete(d, t.finished),
+    "delete": lambda d, t: d.delete_each(d.message, ("id",), [(each,) for each in t.finished]),
 }
 if connection.vendor == "mysql":  # which tells only the first id of an INSERT
     BY_ID["into lines, those of one INSERT"] = lambda d, t: lanes_sql.enter_range(d, t.ids[0], LIMIT)

@@ -10,9 +10,14 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.states import queues_sql
-from django_dbqueue.states.queues_sql import skips
-from django_dbqueue.states.ranges_in_use import queues_in_use, ranges_in_use
+from django_dbqueue.states.ranges_in_use import (
+    explained,
+    index_ranges,
+    queue_names,
+    queues_in_use,
+    ranges_in_use,
+    skips,
+)
 from tests.plans import crowd
 from tests.plans.plan import cost_of
 from tests.plans.test_skipping import BUDGET, CROWD, statements
@@ -39,9 +44,8 @@ def unknown_crowd(transactional_db: None) -> Iterator[None]:
 @pytest.mark.usefixtures("unknown_crowd")
 def test_queues_and_ranges_are_found_all_the_same() -> None:
     server = server_of(connection)
-    for statement in (queues_sql.names(server), queues_sql.ranges(server)):
-        plan = queues_sql.plan(server, statement)
-        assert plan is not None
+    for statement in (queue_names(server), index_ranges(server)):
+        plan = explained(statement)
         assert skips(DjangoSession("default").fetch(plan)) == (cost_of(connection, statement) <= BUDGET)
     with CaptureQueriesContext(connection) as queries:
         assert len(queues_in_use(DjangoSession("default"))) == 52

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import server_of
-from django_dbqueue.states import queues_sql
+from django_dbqueue.states.ranges_in_use import unserved
 from tests.factories import waiting
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -35,5 +35,5 @@ def one_known_queue(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_known_queue")
 def test_queues_without_consumer_are_found_by_an_entry_or_two_each() -> None:
-    statement = queues_sql.unserved(server_of(connection), ["test"])
+    statement = unserved(server_of(connection), ["test"])
     assert cost_of(connection, statement) <= 2 * EACH["sqlite"] * QUEUES

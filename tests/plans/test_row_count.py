@@ -9,7 +9,6 @@ from django.db import connection, transaction
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.models import Message
-from django_dbqueue.statements import fences_sql
 from tests.factories import waiting
 from tests.plans import crowd
 from tests.plans.plan import cost_of
@@ -29,7 +28,8 @@ def delete_all(transactional_db: None) -> Iterator[Statement]:
     ids = [waiting().id for _ in range(ROWS)]
     crowd.gather_statistics()
     assert believed_count() == ROWS
-    yield fences_sql.delete(server_of(connection), ids)
+    server = server_of(connection)
+    yield server.delete_each(server.message, ("id",), [(each,) for each in ids])
     crowd.let_innodb_gather_statistics(by_itself=True)
 
 

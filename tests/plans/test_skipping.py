@@ -10,9 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.states import queues_sql
 from django_dbqueue.states.depths import depths
-from django_dbqueue.states.ranges_in_use import queues_in_use, ranges_in_use
+from django_dbqueue.states.ranges_in_use import index_ranges, queue_names, queues_in_use, ranges_in_use
 from tests.plans import crowd
 from tests.plans.plan import CLAIM, NO_INDEX, cost_of, plan_of
 from tests.plans.test_statements import LARGE, SMALL
@@ -63,8 +62,8 @@ def test_queues_and_ranges_are_found_by_skipping_over_their_rows(rows: dict[str,
         return  # optimisers like to read what is small
     server = server_of(connection)
     for statement, answers in (
-        (queues_sql.names(server), len(names(rows))),
-        (queues_sql.ranges(server), 3 * len(names(rows)) + 3),
+        (queue_names(server), len(names(rows))),
+        (index_ranges(server), 3 * len(names(rows)) + 3),
     ):
         assert cost_of(connection, statement) <= EACH[connection.vendor] * (answers + 10)
 

@@ -191,7 +191,7 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
         archive_sql.lock_finished(server, ids),
         archive_sql.lock_dead(server, ids, 60.0),
         archive_sql.copy_to_archive(server, ids),
-        fences_sql.delete(server, ids),
+        server.delete_each(server.message, ("id",), [(each,) for each in ids]),
     ):
         plan = plan_of(connection, statement)
         if plan_matters(table):

@@ -46,9 +46,9 @@ def _archive() -> None:
 
 
 def _maintain() -> None:
-    from django_dbqueue.lifecycle.archive import DeadWalk, archive
+    from django_dbqueue.lifecycle.archive import DeadWalk, DoneWalk
 
-    archive(DjangoSession("default"), QUEUE, age=0, wait=False)
+    DoneWalk(DjangoSession("default"), QUEUE).archive(age=0, wait=False)
     DeadWalk(DjangoSession("default"), QUEUE).archive(age=0, wait=False)
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, archive, count_old
+from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, DoneWalk, count_old
 from django_dbqueue.management.common_options import Options, age, one_line, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
@@ -142,7 +142,7 @@ def _moving(session: DjangoSession, queue: str, said: Options) -> Iterator[tuple
     left, old = said["limit"], said["older_than"]
     walk = DeadWalk(session, queue)
     ways: dict[str, Callable[[int], int]] = {
-        "done": lambda most: archive(session, queue, age=old, limit=most),
+        "done": lambda most: DoneWalk(session, queue).archive(age=old, limit=most),
         "dead": lambda most: walk.archive(age=old, limit=most),
     }
     for state in STATES[said["dead"]]:

@@ -21,7 +21,7 @@ from django_dbqueue.spark.lake import frame_of
 from django_dbqueue.spark.lake_keeping import Keeper, keeping
 from django_dbqueue.spark.lake_rewriting import rewrite, vacuum
 from django_dbqueue.statements import events_sql, steps_sql
-from django_dbqueue.states import queues_sql
+from django_dbqueue.states.ranges_in_use import queue_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -126,7 +126,7 @@ class Erasure:
     def refuse_live(self) -> None:
         """Raise InvalidPipeline if messages with these keys have not yet left the live table."""
         fetch, server = self.connection.fetch, self.connection.server
-        queues = self.config.queue or [str(name) for (name,) in fetch(queues_sql.names(server))]
+        queues = self.config.queue or [str(name) for (name,) in fetch(queue_names(server))]
         hashes = [key_hash(queue, key) for queue in queues for key in self.config.key]
         live = sorted(
             {
