@@ -10,8 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_dbqueue.lifecycle.expired_streams import PARKED
-from django_dbqueue.models import Message
-from django_dbqueue.operations.verbs import DEAD, FINISHED, TAKEN, UNTAKEN, Verb
+from django_dbqueue.operations.verbs import Verb, stage_of
 from django_dbqueue.statuses import DONE, RUNNING
 
 if TYPE_CHECKING:
@@ -103,12 +102,3 @@ def state_of(message: Any, now: datetime) -> State:
 def applies(verb: Verb, message: Any, now: datetime) -> bool:
     """Return whether a verb can be applied to this row, at that moment of the database's clock."""
     return stage_of(message) in verb.stages and (verb.such is None or message.due_at > now)
-
-
-def stage_of(message: Message) -> str:
-    """Return the stage of the row, whatever the clock says."""
-    if message.status == DONE:
-        return FINISHED
-    if message.status == RUNNING:
-        return TAKEN
-    return DEAD if message.is_dead else UNTAKEN

@@ -13,7 +13,7 @@ from django_dbqueue import conf
 from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.overview import known_queues
-from django_dbqueue.operations.change_queue import check_target
+from django_dbqueue.operations.verbs import check_target
 
 
 class TargetForm(forms.Form):

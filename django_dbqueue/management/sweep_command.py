@@ -1,4 +1,8 @@
-"""What ``queue_requeue`` and ``queue_drop`` share: which messages, how many, confirmed, in steps, stoppable."""
+"""What commands that move messages share: which, how many, confirmed, in steps, stoppable.
+
+Each step is a short transaction that holds nobody up. So stopping between two steps leaves every message either moved
+or as it was.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 from django.core.management.base import CommandError
 from django.db import Error
@@ -31,8 +35,10 @@ from django_dbqueue.management.console import (
 )
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.operations import sweep
-from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.operations import bulk, mover
+from django_dbqueue.operations.outcome import MoveOutcome, in_words
+from django_dbqueue.operations.seen import Seen
+from django_dbqueue.operations.verbs import VERBS, Order
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import depths
@@ -54,11 +60,13 @@ class Swept:
     left_alone: int = 0
     """How many others were left alone."""
 
-    def add(self, step: sweep.SweepStep) -> None:
+    def add(self, step: MoveOutcome, *, named: bool) -> None:
         """Count a step."""
-        self.moved.update(step.moved)
-        self.refused |= step.refused
-        self.left_alone += step.left_alone
+        self.moved.update(step.moved.values())
+        if named:
+            self.refused |= {message_id: in_words(step.left[message_id]) for message_id in sorted(step.left)}
+        else:
+            self.left_alone += len(step.left)
 
     @property
     def total(self) -> int:
@@ -74,7 +82,7 @@ class SweepCommand(ConsoleCommand):
     or SIGTERM between two steps. Each step is a transaction: what is reported as done is done.
     """
 
-    verb: ClassVar[Literal["requeue", "due-now", "move", "drop"]]
+    verb: ClassVar[str]
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
@@ -89,9 +97,9 @@ class SweepCommand(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask")
 
-    def order(self, by: str, said: Options) -> sweep.Order:
+    def order(self, by: str, said: Options) -> Order:
         """Return what is to be done."""
-        return sweep.Order(self.verb, by, said.get("reason") or "")
+        return VERBS[self.verb].ordered(by, said.get("reason") or "")
 
     # -- words --------------------------------------------------------------------------------------------
 
@@ -159,9 +167,9 @@ class SweepCommand(ConsoleCommand):
 
     def _standing(self, alias: str, said: Options) -> Iterator[int]:
         if said["ids"]:
-            yield sweep.count_movable(session_of(alias), self.verb, said["ids"])
+            yield bulk.count_movable(session_of(alias), VERBS[self.verb], said["ids"])
             return
-        yield from sweep.count_in_state(session_of(alias), said["queue"], said["state"])
+        yield from (len(ids) for ids, _is_last in bulk.pages(session_of(alias), _selected(alias, said)))
 
     def _nothing(self, alias: str, said: Options) -> None:
         if said["ids"]:
@@ -171,14 +179,14 @@ class SweepCommand(ConsoleCommand):
             text = with_hint(text, said["queue"], queues_in_use(session_of(alias)))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
-    def _sweep(self, alias: str, said: Options, order: sweep.Order) -> None:
+    def _sweep(self, alias: str, said: Options, order: Order) -> None:
         swept = Swept()
         error: Error | None = None
         total = len(set(said["ids"])) or said["limit"]
         with stop_signals() as stop, shown_progress() as progress:
             try:
                 for step in self._steps(alias, said, order):
-                    swept.add(step)
+                    swept.add(step, named=bool(said["ids"]))
                     progress.say(self.verb, swept.total, total)
                     if stop.received:
                         break
@@ -186,7 +194,7 @@ class SweepCommand(ConsoleCommand):
                 if not swept.total:
                     raise
                 error = raised
-        self._tell(swept, order)
+        self._tell(swept, said, order)
         self._report(swept, said, interrupted=bool(stop.received), error=error)
         self.stdout.flush()
         if error is not None:
@@ -198,16 +206,25 @@ class SweepCommand(ConsoleCommand):
         if swept.refused or swept.left_alone:
             sys.exit(EXIT_WRONG)
 
-    def _steps(self, alias: str, said: Options, order: sweep.Order) -> Iterator[sweep.SweepStep]:
+    def _steps(self, alias: str, said: Options, order: Order) -> Iterator[MoveOutcome]:
+        session = session_of(alias)
         if said["ids"]:
-            return sweep.by_ids(Message, session_of(alias), order, said["ids"])
-        return sweep.by_state(Message, session_of(alias), order, said["queue"], said["state"], limit=said["limit"])
+            named = map(Seen, sorted(set(said["ids"])))
+            yield from mover.move_all(Message, session, order, named, skips_locked=True)
+            return
+        selection, tried = _selected(alias, said), 0
+        cursor: str | None = ""
+        while cursor is not None and tried != said["limit"]:
+            most = said["limit"] and said["limit"] - tried
+            step = mover.move_page(Message, session, order, selection, cursor, most=most)
+            tried += len(step.moved) + len(step.left)
+            cursor = step.cursor
+            yield step
 
-    def _tell(self, swept: Swept, order: sweep.Order) -> None:
+    def _tell(self, swept: Swept, said: Options, order: Order) -> None:
+        reason = f"to {order.queue}" if order.queue else said.get("reason") or ""
         for queue, count in swept.moved.items():
-            signals.operator_acted.send(
-                Message, verb=order.verb, queue=queue, by=order.by, reason=order.reason, count=count
-            )
+            signals.operator_acted.send(Message, verb=self.verb, queue=queue, by=order.by, reason=reason, count=count)
 
     def _report(self, swept: Swept, said: Options, *, interrupted: bool, error: Error | None) -> None:
         if said["json"]:
@@ -235,3 +252,7 @@ class SweepCommand(ConsoleCommand):
         self.stdout.write(self.done(swept.total))
         if interrupted:
             self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
+
+
+def _selected(alias: str, said: Options) -> bulk.Selection:
+    return bulk.Selection.now(session_of(alias), state=said["state"], queue=said["queue"])

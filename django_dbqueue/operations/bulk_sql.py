@@ -11,6 +11,8 @@ from django_dbqueue.databases.statement import Params, Statement, holes
 from django_dbqueue.statements import scan_sql
 from django_dbqueue.states.depths_sql import Place, order_of, range_of
 
+SEEN: Final = ("id", "queue", "key", "status", "claim_token", "available_at", "due_at", "lane", "group_name")
+"""What is read of a message that is to be moved."""
 _SINCE: Final = {
     "ready": "available_at <= %s",
     "delayed": None,
@@ -69,6 +71,16 @@ def still(server: Server, ids: Sequence[int], state: str, at: str) -> Statement:
     if since is None:
         return Statement(named, tuple(ids))
     return Statement(f"{named} AND {since}", (*ids, at))
+
+
+def lock_seen(server: Server, where: Statement, fence: str, *, skip_locked: bool) -> Statement:
+    """Lock rows, and read what people see of each, and whether a fence holds for it."""
+    lock = server.skip_locked if skip_locked else server.lock_row
+    return Statement(
+        f"SELECT {server.columns(SEEN)}, CASE WHEN {fence} THEN 1 ELSE 0 END FROM {server.message}"
+        f"{server.use[Index.IDS]} WHERE {where.sql} ORDER BY id{lock}",
+        where.params,
+    )
 
 
 def count_these(server: Server, where: Statement) -> Statement:
