@@ -12,28 +12,27 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Final
 
 from django.core.management.base import CommandError
-from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.management.common_options import Options, one_line, whole
+from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
     EXIT_USAGE,
-    EXIT_WRONG,
     ConsoleCommand,
+    StepsEnd,
     add_by,
     operator,
     plain,
     stop_signals,
     with_hint,
 )
-from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
 from django_dbqueue.operations import bulk, mover
 from django_dbqueue.operations.outcome import MoveOutcome, in_words
@@ -60,17 +59,13 @@ class Swept:
     left_alone: int = 0
     """How many others were left alone."""
 
-    def add(self, step: MoveOutcome, *, named: bool) -> None:
-        """Count a step."""
+    def add(self, step: MoveOutcome, *, named: bool) -> int:
+        """Count a step; return how many were moved by now."""
         self.moved.update(step.moved.values())
         if named:
             self.refused |= {message_id: in_words(step.left[message_id]) for message_id in sorted(step.left)}
         else:
             self.left_alone += len(step.left)
-
-    @property
-    def total(self) -> int:
-        """How many were moved."""
         return self.moved.total()
 
 
@@ -180,31 +175,12 @@ class SweepCommand(ConsoleCommand):
         raise CommandError(text, returncode=EXIT_NOTHING)
 
     def _sweep(self, alias: str, said: Options, order: Order) -> None:
-        swept = Swept()
-        error: Error | None = None
-        total = len(set(said["ids"])) or said["limit"]
-        with stop_signals() as stop, shown_progress() as progress:
-            try:
-                for step in self._steps(alias, said, order):
-                    swept.add(step, named=bool(said["ids"]))
-                    progress.say(self.verb, swept.total, total)
-                    if stop.received:
-                        break
-            except Error as raised:
-                if not swept.total:
-                    raise
-                error = raised
+        swept, named = Swept(), set(said["ids"])
+        add = partial(swept.add, named=bool(named))
+        end = self.take(self._steps(alias, said, order), add, what=self.verb, total=len(named) or said["limit"])
         self._tell(swept, said, order)
-        self._report(swept, said, interrupted=bool(stop.received), error=error)
-        self.stdout.flush()
-        if error is not None:
-            raise CommandError(
-                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
-            ) from error
-        if stop.received:
-            sys.exit(EXIT_INTERRUPTED)
-        if swept.refused or swept.left_alone:
-            sys.exit(EXIT_WRONG)
+        self._report(swept, said, end)
+        self.leave(end, is_wrong=bool(swept.refused or swept.left_alone))
 
     def _steps(self, alias: str, said: Options, order: Order) -> Iterator[MoveOutcome]:
         session = session_of(alias)
@@ -226,16 +202,15 @@ class SweepCommand(ConsoleCommand):
         for queue, count in swept.moved.items():
             signals.operator_acted.send(Message, verb=self.verb, queue=queue, by=order.by, reason=reason, count=count)
 
-    def _report(self, swept: Swept, said: Options, *, interrupted: bool, error: Error | None) -> None:
+    def _report(self, swept: Swept, said: Options, end: StepsEnd) -> None:
         if said["json"]:
             document: dict[str, object] = {
                 "verb": self.verb,
                 "dry_run": False,
-                "moved": swept.total,
+                "moved": swept.moved.total(),
                 "left_alone": swept.left_alone + len(swept.refused),
                 "refused": [{"id": each, "why": why} for each, why in swept.refused.items()],
-                "interrupted": interrupted,
-                "error": None if error is None else one_line(error),
+                **end.document,
             }
             self.say(document, as_json=True, text="")
             return
@@ -249,8 +224,8 @@ class SweepCommand(ConsoleCommand):
                 _("%(count)s left alone: moved in the meantime, locked by others, or a newer live message has the key.")
                 % {"count": grouped(swept.left_alone)}
             )
-        self.stdout.write(self.done(swept.total))
-        if interrupted:
+        self.stdout.write(self.done(swept.moved.total()))
+        if end.interrupted:
             self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
 
 

@@ -6,15 +6,14 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from django_dbqueue.codecs import Json, decode_headers
+from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import InvalidFlow, MessageChanged
-from django_dbqueue.lifecycle import moves
 from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.operations.mover import move
 from django_dbqueue.operations.outcome import CHANGED, sentence
 from django_dbqueue.operations.seen import Seen
 from django_dbqueue.operations.verbs import VERBS, Order
-from django_dbqueue.operations.ways import SENT_AGAIN_FROM, group_of
+from django_dbqueue.operations.ways import send_copy
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import DONE, RUNNING
@@ -36,20 +35,7 @@ def send_edited(
             if not move(messages.model, session, order, [Seen.of(old)]).moved:
                 raise MessageChanged(sentence(old, CHANGED))
         is_early = old.status != DONE and not old.is_dead
-        new: AnyMessage = messages.enqueue(
-            payload,
-            queue=old.queue,
-            key=old.key,
-            at=old.due_at if is_early else None,
-            priority=old.priority,
-            max_reads=old.max_reads,
-            lease=old.lease_seconds or None,
-            headers={**decode_headers(old.headers_text), SENT_AGAIN_FROM: old.pk},
-            group=group_of(old),
-            on_conflict="error",
-            using=session.using,
-        )
-        moves.resent(session, old, new.pk, actor=by)
+        new: AnyMessage = send_copy(messages, session, old, payload, by=by, at=old.due_at if is_early else None)
     return new
 
 

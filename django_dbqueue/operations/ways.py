@@ -7,13 +7,14 @@ the ticket, that it has in its group, and stands in the line of the same group t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from django.db import DatabaseError
 
 from django_dbqueue import conf
-from django_dbqueue.codecs import decode_headers
+from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.databases.statement import Place, Statement
 from django_dbqueue.envelope import WHOLE_QUEUE, lane_of
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
@@ -85,27 +86,36 @@ def _one_by_one(
 
 def _send_again(model: Any, session: DjangoSession, order: Order, message: Any) -> None:
     try:
-        new = model.objects.enqueue(
-            message.payload,
-            queue=message.queue,
-            key=message.key,
-            priority=message.priority,
-            max_reads=message.max_reads,
-            lease=message.lease_seconds or None,
-            headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
-            group=group_of(message),
-            on_conflict="error",
-            using=session.using,
-        )
+        send_copy(model.objects, session, message, message.payload, by=order.by)
     except DuplicateKey as error:
         raise DuplicateKey(message.queue, message.key, message_id=message.pk) from error
     except (UndecodableMessage, InvalidMessage) as error:
         raise UndecodableMessage(f"message {message.pk} can't be sent again: {error}") from error
-    moves.resent(session, message, new.pk, actor=order.by)
 
 
-def group_of(message: Any) -> str | None:
-    """Return the group that a copy of a message has to name."""
+def send_copy(
+    messages: Any, session: DjangoSession, message: Any, payload: Json, *, by: str | None, at: datetime | None = None
+) -> Any:
+    """Send, in the caller's transaction, a message like this one with this payload, and record that it was."""
+    new = messages.enqueue(
+        payload,
+        queue=message.queue,
+        key=message.key,
+        at=at,
+        priority=message.priority,
+        max_reads=message.max_reads,
+        lease=message.lease_seconds or None,
+        headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
+        group=_group_of(message),
+        on_conflict="error",
+        using=session.using,
+    )
+    moves.resent(session, message, new.pk, actor=by)
+    return new
+
+
+def _group_of(message: Any) -> str | None:
+    """Return the group that its sender named."""
     return None if message.group_name == WHOLE_QUEUE else message.group_name
 
 
@@ -144,7 +154,7 @@ def _waits_elsewhere(session: DjangoSession, message: Any) -> bool:
 
 def _group_in(queue: str, message: Any) -> str | None:
     """Return the group that a message has in another queue."""
-    named = group_of(message)
+    named = _group_of(message)
     if not conf.for_senders(queue).is_whole_queue:
         return named
     if named is not None:
