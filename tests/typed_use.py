@@ -14,7 +14,7 @@ from django_dbqueue import Envelope, Retry, consumer, testing
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.models import Event, Message, Queue, Schedule
 from django_dbqueue.models.querysets import MessageQuerySet
-from django_dbqueue.operations.operator_moves import Changed
+from django_dbqueue.operations.outcome import Changed
 
 
 @consumer("emails", lease=60, cron="0 3 * * *", timezone="Europe/Berlin", missed="skip")

@@ -1,8 +1,8 @@
 """The admin: look at messages, queues, schedules and workers, and do what an operator may do.
 
 Nothing here writes SQL about messages: lists walk the claim index through the queryset's adjectives
-(``bounded_lists``), and every change goes through the fenced verbs of ``lifecycle/`` (``confirmation``,
-``apply_verb``).
+(``bounded_lists``), and every change goes through the fenced verbs of ``operations/`` (``confirmation``,
+``bulk_orders``).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.admin.models import CHANGE
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.forms import Form
@@ -28,12 +29,15 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_dbqueue.admin.apply_verb import Outcome, Pin, apply_verb
+from django_dbqueue.admin import logbook
 from django_dbqueue.admin.bounded_lists import HEAVY, LIST_CAP
 from django_dbqueue.admin.display import NOTHING, state_badge
 from django_dbqueue.admin.forms import form_of
 from django_dbqueue.admin.state_words import applies, words_for
-from django_dbqueue.models import StreamClaim
+from django_dbqueue.models import Message, StreamClaim
+from django_dbqueue.operations.mover import move_all
+from django_dbqueue.operations.outcome import MoveOutcome, sentence
+from django_dbqueue.operations.seen import Seen
 from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.typed_values import MAX_ID
 
@@ -128,34 +132,43 @@ class Confirmation:
         if not self.allowed(request, verb):
             raise PermissionDenied
         fields = request.POST.getlist(PIN)[:LIST_CAP]
-        pins = [pin for pin in map(Pin.parse, fields) if pin is not None]
+        pins = [pin for pin in map(Seen.parse, fields) if pin is not None]
         filters, back = request.POST.get(FILTERS, ""), request.POST.get("back", "")
         form = form_of(verb, self.admin.alias, request.POST)
         if form is not None and not form.is_valid():
             found = self.admin.get_queryset(request).defer(*HEAVY).in_bulk([pin.id for pin in pins])
-            unmoved = [found[pin.id] for pin in pins if pin.id in found and Pin.of(found[pin.id]) == pin]
+            unmoved = [found[pin.id] for pin in pins if pin.id in found and Seen.of(found[pin.id]) == pin]
             return self.ask(request, verb, unmoved, filters=filters, back=back, form=form)
         answer = HttpResponseRedirect(self._back_url(filters, back, [pin.id for pin in pins]))
         if verb.once and not first_use(request):
             messages.warning(request, _("This page was already confirmed; nothing was done twice."))
             return answer
-        said = {} if form is None else {name: form.cleaned_data.get(name, "") for name in ("reason", "queue")}
-        outcomes = apply_verb(
-            verb,
-            pins,
-            using=self.admin.alias,
-            user=request.user,
-            reason=said.get("reason", ""),
-            queue=said.get("queue", ""),
-        )
-        _report(request, verb, outcomes)
+        said = {"reason": "", "queue": "", **({} if form is None else form.cleaned_data)}
+        self._move(request, verb, pins, reason=said["reason"], queue=said["queue"])
         return answer
+
+    def _move(self, request: HttpRequest, verb: Verb, pins: list[Seen], *, reason: str, queue: str) -> None:
+        """Move them and report it; moves and their log are one commit, if both tables are in one database."""
+        user: Any = request.user
+        names = {pin.id: Message(pk=pin.id, queue=pin.queue or "") for pin in pins}
+
+        def note(outcome: MoveOutcome) -> None:
+            if outcome.moved:
+                rows = [names[message_id] for message_id in outcome.moved]
+                logbook.note(user, rows, CHANGE, verb.done % {"reason": reason, "queue": queue})
+
+        order = verb.ordered(user.get_username(), reason, queue)
+        ordered = sorted(pins, key=lambda pin: pin.id)  # locks are always taken in the same order
+        outcomes = list(move_all(Message, self.admin.session, order, ordered, also=note))
+        moved = sum(len(outcome.moved) for outcome in outcomes)
+        left = [sentence(names[each], outcome.left[each]) for outcome in outcomes for each in sorted(outcome.left)]
+        _report(request, verb, moved, left)
 
     def _entry(self, verb: Verb, row: Any) -> dict[str, Any]:
         state = words_for(row, row.db_now)
         return {
             "row": row,
-            "pin": Pin.of(row),
+            "pin": Seen.of(row),
             "badge": state_badge(state),
             "can": applies(verb, row, row.db_now),
             "url": reverse(self._name("change"), args=[quote(row.pk)], current_app=self.site.name),
@@ -191,18 +204,16 @@ def first_use(request: HttpRequest) -> bool:
     return True
 
 
-def _report(request: HttpRequest, verb: Verb, outcomes: list[Outcome]) -> None:
+def _report(request: HttpRequest, verb: Verb, moved: int, left: list[str]) -> None:
     """Say what became of the messages."""
-    moved = sum(outcome.moved for outcome in outcomes)
-    left = [outcome for outcome in outcomes if not outcome.moved]
     if moved:
         text = ngettext("%(verb)s: %(n)d message.", "%(verb)s: %(n)d messages.", moved)
         messages.success(request, text % {"verb": verb.label, "n": moved})
-    for outcome in left[:REPORTED]:
-        messages.warning(request, _("%(message)s %(why)s.") % {"message": outcome.name, "why": outcome.why.rstrip(".")})
+    for text in left[:REPORTED]:
+        messages.warning(request, text)
     more = len(left) - REPORTED
     if more > 0:
         text = ngettext("%(n)d more was left alone.", "%(n)d more were left alone.", more)
         messages.warning(request, text % {"n": more})
-    if not outcomes:
+    if not moved and not left:
         messages.warning(request, _("No message was selected; nothing was changed."))

@@ -22,10 +22,11 @@ from django.utils.translation import gettext_lazy
 
 from django_dbqueue import codecs
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.apply_verb import Pin
 from django_dbqueue.codecs import Json, decode_json
-from django_dbqueue.exceptions import DBQueueError, DuplicateKey, UndecodableMessage
+from django_dbqueue.exceptions import DBQueueError, UndecodableMessage
 from django_dbqueue.models import Message
+from django_dbqueue.operations.outcome import CHANGED, in_words, sentence
+from django_dbqueue.operations.seen import Seen
 from django_dbqueue.redaction.policy import content_of, is_redacting
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.table import Stage
@@ -99,16 +100,16 @@ class Editing:
             return HttpResponseRedirect(self._url("change", quote(pk)))
         form = PayloadForm(request.POST if request.method == "POST" else None, message=message)
         if request.method != "POST":
-            return self._page(request, message, form, Pin.of(message))
-        pin = Pin.parse(request.POST.get(PIN, ""))
-        if pin != Pin.of(message):
-            messages.warning(request, _("%(message)s changed in the meantime, left alone.") % {"message": message})
+            return self._page(request, message, form, Seen.of(message))
+        pin = Seen.parse(request.POST.get(PIN, ""))
+        if pin != Seen.of(message):
+            messages.warning(request, sentence(message, CHANGED))
             return HttpResponseRedirect(self._url("change", quote(pk)))
         if form.is_valid() and (new := self._send(request, message, form)) is not None:
             text = _("Message #%(old)s was sent anew as #%(new)s.") % {"old": message.pk, "new": new.pk}
             messages.success(request, text)
             return HttpResponseRedirect(self._url("change", quote(new.pk)))
-        return self._page(request, message, form, Pin.of(message))
+        return self._page(request, message, form, Seen.of(message))
 
     def _send(self, request: HttpRequest, message: Any, form: PayloadForm) -> Message | None:
         user: Any = request.user
@@ -124,13 +125,11 @@ class Editing:
 
         try:
             return session.outermost(send)
-        except DuplicateKey as error:
-            form.add_error(None, _("a newer live message has its key %(key)r") % {"key": error.key})
         except DBQueueError as error:
-            form.add_error(None, str(error))
+            form.add_error(None, in_words(error))
         return None
 
-    def _page(self, request: HttpRequest, message: Any, form: PayloadForm, pin: Pin) -> HttpResponse:
+    def _page(self, request: HttpRequest, message: Any, form: PayloadForm, pin: Seen) -> HttpResponse:
         context = {
             **self.site.each_context(request),
             "opts": self.opts,

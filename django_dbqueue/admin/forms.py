@@ -19,8 +19,7 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.overview import known_queues
 from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.models.fields import clock
-from django_dbqueue.operations.change_queue import check_target
-from django_dbqueue.operations.verbs import Verb
+from django_dbqueue.operations.verbs import Verb, check_target
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.typed_values import typed_span
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from django_dbqueue.models import Message
 from django_dbqueue.operations.verbs import Verb
 from django_dbqueue.states.table import state_of
 
@@ -85,7 +84,7 @@ WORDS = {
 """In the order in which they need attention."""
 
 
-def words_for(message: Message, now: datetime) -> StateWords:
+def words_for(message: Any, now: datetime) -> StateWords:
     """Return the words for the state of this row, at that moment of the database's clock."""
     return WORDS[state_of(message, now).name]
 

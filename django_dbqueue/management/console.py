@@ -12,22 +12,25 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.management.common_options import Options, chosen_alias, unreadable, wrong_settings_told
+from django_dbqueue.management.common_options import Options, chosen_alias, one_line, unreadable, wrong_settings_told
+from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.management.terminal_width import columns_of, padded
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.late_signals import ends_with_its_command, hear_no_more
 from django_dbqueue.worker.shutdown import StopSignals
+
+Step = TypeVar("Step")
 
 EXIT_WRONG: Final = 1
 """The database can't be read, or something is not as stated or as it should be."""
@@ -40,6 +43,19 @@ EXIT_PIPE: Final = 141
 """The reader of the output went away; a shell reports this code for a program that SIGPIPE ended."""
 LONGEST_NAME: Final = 150
 """Characters of the operator's name, as ``Queue.paused_by`` keeps it."""
+
+
+class StepsEnd(NamedTuple):
+    """How work in steps ended."""
+
+    interrupted: bool
+    """Whether a signal stopped it between two of them."""
+    error: Error | None
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The same for programs."""
+        return {"interrupted": self.interrupted, "error": None if self.error is None else one_line(self.error)}
 
 
 class TerminalCommand(BaseCommand):
@@ -104,6 +120,36 @@ class ConsoleCommand(TerminalCommand, ABC):
     def say(self, document: dict[str, object], *, as_json: bool, text: str) -> None:
         """Print a result, for programs or for people."""
         self.stdout.write(json.dumps(document) if as_json else text)
+
+    def take(self, steps: Iterable[Step], count: Callable[[Step], int], *, what: str, total: int | None) -> StepsEnd:
+        """Take steps, each a commit, until a stop signal; ``count`` adds one, and returns how many are moved by then.
+
+        A database error is raised only if nothing was moved, so that what was can be reported; ``leave`` raises it.
+        """
+        moved, error = 0, None
+        with stop_signals() as stop, shown_progress() as progress:
+            try:
+                for step in steps:
+                    moved = count(step)
+                    progress.say(what, moved, total)
+                    if stop.received:
+                        break
+            except Error as raised:
+                if not moved:
+                    raise
+                error = raised
+        return StepsEnd(bool(stop.received), error)
+
+    def leave(self, end: StepsEnd, *, is_wrong: bool = False) -> None:
+        """Exit, after the report, with the code that says how the steps ended."""
+        self.stdout.flush()
+        if end.error is not None:
+            text = _("The database went away: %(error)s") % {"error": one_line(end.error)}
+            raise CommandError(text, returncode=EXIT_WRONG) from end.error
+        if end.interrupted:
+            sys.exit(EXIT_INTERRUPTED)
+        if is_wrong:
+            sys.exit(EXIT_WRONG)
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask on a terminal, unless confirmed already; CommandError if nobody can be asked, or the answer is no."""

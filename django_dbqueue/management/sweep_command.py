@@ -1,4 +1,8 @@
-"""What ``queue_requeue`` and ``queue_drop`` share: which messages, how many, confirmed, in steps, stoppable."""
+"""What commands that move messages share: which, how many, confirmed, in steps, stoppable.
+
+Each step is a short transaction that holds nobody up. So stopping between two steps leaves every message either moved
+or as it was.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +12,32 @@ from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from functools import partial
+from typing import ClassVar, Final
 
 from django.core.management.base import CommandError
-from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.management.common_options import Options, one_line, whole
+from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
     EXIT_USAGE,
-    EXIT_WRONG,
     ConsoleCommand,
+    StepsEnd,
     add_by,
     operator,
     plain,
     stop_signals,
     with_hint,
 )
-from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
-from django_dbqueue.operations import sweep
-from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.operations import bulk, mover
+from django_dbqueue.operations.outcome import MoveOutcome, in_words
+from django_dbqueue.operations.seen import Seen
+from django_dbqueue.operations.verbs import VERBS, Order
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import depths
@@ -54,15 +59,13 @@ class Swept:
     left_alone: int = 0
     """How many others were left alone."""
 
-    def add(self, step: sweep.SweepStep) -> None:
-        """Count a step."""
-        self.moved.update(step.moved)
-        self.refused |= step.refused
-        self.left_alone += step.left_alone
-
-    @property
-    def total(self) -> int:
-        """How many were moved."""
+    def add(self, step: MoveOutcome, *, named: bool) -> int:
+        """Count a step; return how many were moved by now."""
+        self.moved.update(step.moved.values())
+        if named:
+            self.refused |= {message_id: in_words(step.left[message_id]) for message_id in sorted(step.left)}
+        else:
+            self.left_alone += len(step.left)
         return self.moved.total()
 
 
@@ -74,7 +77,7 @@ class SweepCommand(ConsoleCommand):
     or SIGTERM between two steps. Each step is a transaction: what is reported as done is done.
     """
 
-    verb: ClassVar[Literal["requeue", "due-now", "move", "drop"]]
+    verb: ClassVar[str]
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
@@ -89,9 +92,9 @@ class SweepCommand(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask")
 
-    def order(self, by: str, said: Options) -> sweep.Order:
+    def order(self, by: str, said: Options) -> Order:
         """Return what is to be done."""
-        return sweep.Order(self.verb, by, said.get("reason") or "")
+        return VERBS[self.verb].ordered(by, said.get("reason") or "")
 
     # -- words --------------------------------------------------------------------------------------------
 
@@ -157,9 +160,9 @@ class SweepCommand(ConsoleCommand):
 
     def _standing(self, session: DjangoSession, said: Options) -> Iterator[int]:
         if said["ids"]:
-            yield sweep.count_movable(session, self.verb, said["ids"])
+            yield bulk.count_movable(session, VERBS[self.verb], said["ids"])
             return
-        yield from sweep.count_in_state(session, said["queue"], said["state"])
+        yield from (len(ids) for ids, _is_last in bulk.pages(session, _selected(session, said)))
 
     def _nothing(self, session: DjangoSession, said: Options) -> None:
         if said["ids"]:
@@ -169,54 +172,42 @@ class SweepCommand(ConsoleCommand):
             text = with_hint(text, said["queue"], queues_in_use(session))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
-    def _sweep(self, session: DjangoSession, said: Options, order: sweep.Order) -> None:
-        swept = Swept()
-        error: Error | None = None
-        total = len(set(said["ids"])) or said["limit"]
-        with stop_signals() as stop, shown_progress() as progress:
-            try:
-                for step in self._steps(session, said, order):
-                    swept.add(step)
-                    progress.say(self.verb, swept.total, total)
-                    if stop.received:
-                        break
-            except Error as raised:
-                if not swept.total:
-                    raise
-                error = raised
-        self._tell(swept, order)
-        self._report(swept, said, interrupted=bool(stop.received), error=error)
-        self.stdout.flush()
-        if error is not None:
-            raise CommandError(
-                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
-            ) from error
-        if stop.received:
-            sys.exit(EXIT_INTERRUPTED)
-        if swept.refused or swept.left_alone:
-            sys.exit(EXIT_WRONG)
+    def _sweep(self, session: DjangoSession, said: Options, order: Order) -> None:
+        swept, named = Swept(), set(said["ids"])
+        add = partial(swept.add, named=bool(named))
+        end = self.take(self._steps(session, said, order), add, what=self.verb, total=len(named) or said["limit"])
+        self._tell(swept, said, order)
+        self._report(swept, said, end)
+        self.leave(end, is_wrong=bool(swept.refused or swept.left_alone))
 
-    def _steps(self, session: DjangoSession, said: Options, order: sweep.Order) -> Iterator[sweep.SweepStep]:
+    def _steps(self, session: DjangoSession, said: Options, order: Order) -> Iterator[MoveOutcome]:
         if said["ids"]:
-            return sweep.by_ids(Message, session, order, said["ids"])
-        return sweep.by_state(Message, session, order, said["queue"], said["state"], limit=said["limit"])
+            named = map(Seen, sorted(set(said["ids"])))
+            yield from mover.move_all(Message, session, order, named, skips_locked=True)
+            return
+        selection, tried = _selected(session, said), 0
+        cursor: str | None = ""
+        while cursor is not None and tried != said["limit"]:
+            most = said["limit"] and said["limit"] - tried
+            step = mover.move_page(Message, session, order, selection, cursor, most=most)
+            tried += len(step.moved) + len(step.left)
+            cursor = step.cursor
+            yield step
 
-    def _tell(self, swept: Swept, order: sweep.Order) -> None:
+    def _tell(self, swept: Swept, said: Options, order: Order) -> None:
+        reason = f"to {order.queue}" if order.queue else said.get("reason") or ""
         for queue, count in swept.moved.items():
-            signals.operator_acted.send(
-                Message, verb=order.verb, queue=queue, by=order.by, reason=order.reason, count=count
-            )
+            signals.operator_acted.send(Message, verb=self.verb, queue=queue, by=order.by, reason=reason, count=count)
 
-    def _report(self, swept: Swept, said: Options, *, interrupted: bool, error: Error | None) -> None:
+    def _report(self, swept: Swept, said: Options, end: StepsEnd) -> None:
         if said["json"]:
             document: dict[str, object] = {
                 "verb": self.verb,
                 "dry_run": False,
-                "moved": swept.total,
+                "moved": swept.moved.total(),
                 "left_alone": swept.left_alone + len(swept.refused),
                 "refused": [{"id": each, "why": why} for each, why in swept.refused.items()],
-                "interrupted": interrupted,
-                "error": None if error is None else one_line(error),
+                **end.document,
             }
             self.say(document, as_json=True, text="")
             return
@@ -230,6 +221,10 @@ class SweepCommand(ConsoleCommand):
                 _("%(count)s left alone: moved in the meantime, locked by others, or a newer live message has the key.")
                 % {"count": grouped(swept.left_alone)}
             )
-        self.stdout.write(self.done(swept.total))
-        if interrupted:
+        self.stdout.write(self.done(swept.moved.total()))
+        if end.interrupted:
             self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
+
+
+def _selected(session: DjangoSession, said: Options) -> bulk.Selection:
+    return bulk.Selection.now(session, state=said["state"], queue=said["queue"])

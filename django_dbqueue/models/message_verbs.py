@@ -21,7 +21,7 @@ from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.models.message_row import AnyMessage
-from django_dbqueue.operations import operator_moves
+from django_dbqueue.operations.mover import drop_by_key
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_for
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.streams import streams_sql
@@ -175,7 +175,7 @@ class Verbs(Generic[AnyMessage]):
 
         It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
         """
-        return operator_moves.drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
+        return drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
         """Return what is running past its lease to its queue, charged (all queues for None); return how many.

@@ -16,7 +16,8 @@ from django_dbqueue import conf
 from django_dbqueue.models.aliases import OwnDatabaseManager
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
-from django_dbqueue.operations import bulk
+from django_dbqueue.operations import bulk, mover
+from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.sessions.django_session import session_of
 
 if TYPE_CHECKING:
@@ -128,18 +129,10 @@ class BulkOperation(models.Model):
     def take_step(self) -> None:
         """Move the next messages; send the next step, or end. Requires a transaction that has locked the row."""
         using = self._state.db or ""
-        step = bulk.step(
-            Message,
-            session_of(using),
-            self.verb,
-            self.chosen,
-            self.cursor,
-            reason=self.reason,
-            actor=self.ordered_by,
-            queue=self.target,
-        )
-        self.moved += step.moved
-        self.left_alone += step.left_alone
+        order = VERBS[self.verb].ordered(self.ordered_by, self.reason, self.target)
+        step = mover.move_page(Message, session_of(using), order, self.chosen, self.cursor)
+        self.moved += len(step.moved)
+        self.left_alone += len(step.left)
         self.steps += 1
         if step.cursor is None:
             self.end(DONE)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import takewhile
 from typing import Self
 
-from django.db import DatabaseError, models
+from django.db import models
 
-from django_dbqueue.codecs import Json, decode_headers
+from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_queue, check_whole, hash_of_key
-from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.lifecycle import archive, moves
-from django_dbqueue.models.editing import SENT_AGAIN_FROM, group_of, send_edited
+from django_dbqueue.exceptions import DBQueueError, InvalidMessage
+from django_dbqueue.lifecycle import archive
+from django_dbqueue.models.editing import send_edited
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.models.message_row import AnyMessage
 from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
-from django_dbqueue.operations import operator_moves
-from django_dbqueue.operations.change_queue import change_queue
-from django_dbqueue.operations.conflicts import conflict_of
-from django_dbqueue.operations.operator_moves import Changed
+from django_dbqueue.operations.mover import move_all
+from django_dbqueue.operations.outcome import Changed
+from django_dbqueue.operations.seen import Seen
+from django_dbqueue.operations.verbs import VERBS, Order, check_target
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.ranges_in_use import priorities_in_use
@@ -98,8 +100,8 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
 
     # -- verbs of operators -------------------------------------------------------------------------------
 
-    def _each(self) -> Iterable[AnyMessage]:
-        """Return the messages, read page by page: no cursor stays open while rows change underneath it."""
+    def _each(self) -> Iterator[Seen]:
+        """Return what is seen of them, read page by page: no cursor stays open while rows change underneath it."""
         if self.query.is_sliced:
             raise TypeError(
                 "What changes messages reads them page by page, and can't do that with a slice. Select them by their "
@@ -107,26 +109,34 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
             )
         return self._pages()
 
-    def _pages(self) -> Iterator[AnyMessage]:
+    def _pages(self) -> Iterator[Seen]:
         last = 0
-        base = self.using(self._session().using).order_by("id")
-        while page := list(base.filter(id__gt=last)[:500]):
+        rows = self.using(self._session().using).order_by("id").values_list("id", "claim_token", "queue")
+        while page := [Seen(*row) for row in rows.filter(id__gt=last)[:500]]:
             yield from page
-            last = page[-1].pk
+            last = page[-1].id
+
+    def _move(self, order: Order, seen: Iterator[Seen]) -> Changed:
+        """Move those that are as they were seen: whoever waits for one of their locks waits for a few of them."""
+        moved, conflicts = 0, list[DBQueueError]()
+        for outcome in move_all(self.model, self._session(), order, seen):
+            moved += len(outcome.moved)
+            conflicts += outcome.errors
+        return Changed(moved, conflicts)
 
     def requeue(self, *, by: str | None = None) -> Changed:
         """Reset running and dead ones to new; return how many, with ``conflicts`` where the key was taken.
 
         ``by``, here and below, is the person who does it, for the life line.
         """
-        return operator_moves.requeue(self._session(), self._each(), actor=by)
+        return self._move(Order(VERBS["requeue"], by), self._each())
 
     def due_now(self, *, by: str | None = None) -> Changed:
         """Make delayed ones due now, those that wait for a retry included; return how many.
 
         One of a group stays where it stands in its line, and is due when it is its turn.
         """
-        return operator_moves.due_now(self._session(), self._each(), actor=by)
+        return self._move(Order(VERBS["due-now"], by), self._each())
 
     def move_to(self, queue: str, *, by: str | None = None) -> Changed:
         """Move ready, delayed, waiting and dead ones to another queue; return how many.
@@ -134,15 +144,15 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         Each takes its key, its group and its due time along; a dead one becomes as if new. ``conflicts`` reports
         those whose key a live message of that queue has, or which can't be in it.
         """
-        return change_queue(self._session(), self._each(), queue, actor=by)
+        return self._move(Order(VERBS["move"], by, queue=check_target(queue)), self._each())
 
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
-        return operator_moves.drop(self._session(), self._each(), reason=reason, actor=by)
+        return self._move(Order(VERBS["drop"], by, reason), self._each())
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""
-        return operator_moves.reject_waiting(self._session(), self._each(), reason=reason, actor=by)
+        return self._move(Order(replace(VERBS["reject"], stages=(Stage.UNCLAIMED,)), by, reason), self._each())
 
     def send_again(self, *, by: str | None = None) -> Changed:
         """Send a new message for each, with a header that names the one it repeats; return how many.
@@ -150,40 +160,10 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
         If a live message has the key already, or the row can't be decoded, none is sent; ``conflicts`` reports it, and
         the others proceed.
         """
-        sent = 0
-        conflicts: list[DBQueueError] = []
-        first_sent = None
-        for message in self._each():
-            if first_sent is not None and message.pk >= first_sent:
-                break  # the selection matches what it sends, and would never end
-            try:
-                with self._session().transaction():
-                    new = self._send_again(message)
-                    moves.resent(self._session(), message, new.pk, actor=by)
-            except DuplicateKey:
-                conflicts.append(DuplicateKey(message.queue, message.key, message_id=message.pk))
-            except (UndecodableMessage, InvalidMessage) as error:
-                conflicts.append(UndecodableMessage(f"message {message.pk} can't be sent again: {error}"))
-            except DatabaseError as error:
-                conflicts.append(conflict_of(error, message, message.queue))
-            else:
-                sent += 1
-                first_sent = first_sent or new.pk
-        return Changed(sent, conflicts)
-
-    def _send_again(self, message: AnyMessage) -> AnyMessage:
-        return self.enqueue(
-            message.payload,
-            queue=message.queue,
-            key=message.key,
-            priority=message.priority,
-            max_reads=message.max_reads,
-            lease=message.lease_seconds or None,
-            headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
-            group=group_of(message),
-            on_conflict="error",
-            using=self._session().using,
-        )
+        newest = self.model._base_manager.using(self._session().using).aggregate(pk=models.Max("pk"))["pk"] or 0
+        # A selection that matches what it sends would never end
+        seen = takewhile(lambda each: each.id <= newest, self._each())
+        return self._move(Order(replace(VERBS["send-again"], stages=tuple(Stage)), by), seen)
 
     def send_edited(self, message: AnyMessage, payload: Json, *, by: str | None = None) -> AnyMessage:
         """Send a new message with this payload in place of one that nobody has taken; return the new one.
@@ -201,7 +181,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
 
         It waits for its turn, as ``archive`` does, and keeps it until your transaction ends.
         """
-        finished = (message.pk for message in self._each())
+        finished = (seen.id for seen in self._each())
         return archive.purge(self._session(), finished)
 
 

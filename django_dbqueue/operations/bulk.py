@@ -1,33 +1,24 @@
-"""Operator actions on all matching messages: found a page at a time, each page moved in one transaction.
+"""All messages that match, as of a moment: found a page at a time, and counted.
 
-A step locks what the page found, skips rows that others have locked, checks again that each row is still where it was
-when the operator looked, and moves it. Messages that arrived, or reached that state, later are not touched. Each page
-starts where the previous one ended, so a message that can't be moved is met only once.
+Messages that arrived, or reached that state, later don't match. Each page starts where the previous one ended, so a
+message that can't be moved is met only once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Final, NamedTuple, Self
-
-from django.db import DatabaseError
+from typing import Final, NamedTuple, Self
 
 from django_dbqueue import conf
-from django_dbqueue.databases import Statement
 from django_dbqueue.databases.moments import as_text
-from django_dbqueue.databases.statement import Row, holes
+from django_dbqueue.databases.statement import MAX_IDS, Row, Statement, chunks
 from django_dbqueue.failures import failures_sql
-from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.operations import bulk_sql
-from django_dbqueue.operations.change_queue import change_queue
-from django_dbqueue.operations.conflicts import is_taken
-from django_dbqueue.operations.verbs import VERBS, Verb
-from django_dbqueue.sessions.apart import apart, name_refused
-from django_dbqueue.sessions.django_session import DjangoSession, MessageType
-from django_dbqueue.statements import fences_sql
+from django_dbqueue.operations.verbs import Verb
+from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import ROWS_AT_ONCE, depths
 from django_dbqueue.states.ranges_in_use import HIGHEST, next_priority, next_queue, queues_in_use
@@ -35,8 +26,6 @@ from django_dbqueue.states.table import STATES, Place
 
 STEP: Final = 500
 """Messages per transaction."""
-STEP_OF_PAYLOADS: Final = 50
-"""The same, where each takes statements of its own."""
 LOOKS: Final = 100
 """Index ranges that one step checks; with many queues, most of them may be empty."""
 COUNTED: Final = 10_000
@@ -82,15 +71,6 @@ class Found(NamedTuple):
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What became of one page: how many were moved and left alone, and where the next begins; None after the last."""
-
-    moved: int
-    left_alone: int
-    cursor: str | None
-
-
 class _Mark(NamedTuple):
     """How far a walk has come: the last row it met or, without one, the range it has finished."""
 
@@ -112,7 +92,7 @@ def count(session: DjangoSession, selection: Selection, cap: int = COUNTED) -> C
         names = [name for name in queues_in_use(session) if name != conf.get("OPERATIONS_QUEUE")]
         return _count_of_queues(session, names, selection.state, cap)
     total = 0
-    for page, is_last in islice(_pages(session, selection), 2 * (cap // STEP + 1)):
+    for page, is_last in islice(pages(session, selection), 2 * (cap // STEP + 1)):
         total += sum(number <= selection.last_id for number in page)
         if is_last or total > cap:
             return Capped(total, cap)
@@ -136,8 +116,8 @@ def _count_of_queues(session: DjangoSession, names: list[str], state: str, cap: 
     return counted
 
 
-def _pages(session: DjangoSession, selection: Selection) -> Iterator[tuple[list[int], bool]]:
-    """Walk through what matches, to count it: yield ids, and whether they are the last."""
+def pages(session: DjangoSession, selection: Selection) -> Iterator[tuple[list[int], bool]]:
+    """Walk through what matches, without a lock: yield ids, and whether they are the last."""
     if selection.failure is not None:
         yield from _newest_of_failure(session, selection.failure, selection.last_event + 1)
         return
@@ -157,6 +137,17 @@ def _newest_of_failure(session: DjangoSession, failure: int, before: int) -> Ite
     yield [], True
 
 
+def count_movable(session: DjangoSession, verb: Verb, ids: Iterable[int]) -> int:
+    """Return to how many of these messages the verb could be applied now."""
+    server, count = session.server, 0
+    for chunk in chunks(sorted(set(ids)), MAX_IDS):
+        named = server.id_in(chunk)
+        where = Statement(f"{named.sql} AND {verb.fence(server)}", named.params)
+        [(some,)] = session.fetch(bulk_sql.count_these(server, where))
+        count += int(some)
+    return count
+
+
 def find_any(session: DjangoSession, selection: Selection) -> bool:
     """Return whether anything still matches, as far as finding a page without locking it can show."""
     server = session.server
@@ -171,61 +162,6 @@ def find_any(session: DjangoSession, selection: Selection) -> bool:
         if cursor is None:
             return False
     return True
-
-
-def step(
-    model: MessageType,
-    session: DjangoSession,
-    verb: str,
-    selection: Selection,
-    cursor: str,
-    *,
-    reason: str,
-    actor: str,
-    queue: str = "",
-    size: int | None = None,
-) -> Step:
-    """Move the next page of what matches, into ``queue`` if the verb asks for one.
-
-    Call it in a transaction; the cursor belongs to the same commit.
-    """
-    found = find(session, selection, cursor, size or (STEP_OF_PAYLOADS if VERBS[verb].move is None else STEP))
-    if not found.ids:
-        return Step(0, 0, found.cursor)
-    server = session.server
-    fence = bulk_sql.still(server, found.ids, selection.state, selection.at)
-    ids = [row[0] for row in session.fetch(fences_sql.lock(server, fence, skip_locked=True))]
-    moved = _move(model, session, VERBS[verb], ids, reason, actor, queue) if ids else 0
-    return Step(moved, len(found.ids) - moved, found.cursor)
-
-
-def _move(model: Any, session: DjangoSession, verb: Verb, ids: list[int], reason: str, actor: str, queue: str) -> int:
-    """Move locked rows: together if nothing is in the way, otherwise in halves; what is refused alone is left alone."""
-    if verb.asks_queue:
-        rows = model.objects.using(session.using).filter(pk__in=ids).defer("body", "headers_text", "error")
-        return int(change_queue(session, rows.order_by("pk"), queue, actor=actor))
-    if verb.move is None:
-        return int(model.objects.using(session.using).filter(pk__in=ids).send_again(by=actor))
-    server = session.server
-    change = verb.change(server, verb.said_by(actor, reason), actor)
-
-    moved = 0
-
-    def move_them(some: list[int]) -> None:
-        nonlocal moved
-        named = tuple(some)
-        with session.transaction():
-            count = move(session, change, Statement(f"id IN ({holes(len(named))}) AND {verb.fence(server)}", named))
-        moved += count
-
-    apart(ids, move_them, _left_alone)
-    return moved
-
-
-def _left_alone(message_id: int, error: DatabaseError) -> None:
-    """Name what was refused, unless a newer live message holds its key."""
-    if not is_taken(error):
-        name_refused(message_id, error)
 
 
 def _find_of_failure(session: DjangoSession, selection: Selection, cursor: str, size: int) -> Found:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Params, Statement, holes
 from django_dbqueue.states.table import STATES, Moment, Place, condition_of, order_of, range_of
+
+SEEN: Final = ("id", "queue", "key", "status", "claim_token", "available_at", "due_at", "lane", "group_name")
+"""What is read of a message that is to be moved."""
 
 
 def page(server: Server, place: Place, at: str, mark: tuple[str, int] | None, limit: int) -> Statement:
@@ -53,6 +57,16 @@ def still(server: Server, ids: Sequence[int], state: str, at: str) -> Statement:
     if since is None:
         return Statement(named, tuple(ids))
     return Statement(f"{named} AND {since} <= %s", (*ids, at))
+
+
+def lock_seen(server: Server, where: Statement, fence: str, *, skip_locked: bool) -> Statement:
+    """Lock rows, and read what people see of each, and whether a fence holds for it."""
+    lock = server.skip_locked if skip_locked else server.lock_row
+    return Statement(
+        f"SELECT {server.columns(SEEN)}, CASE WHEN {fence} THEN 1 ELSE 0 END FROM {server.message}"
+        f"{server.use[Index.IDS]} WHERE {where.sql} ORDER BY id{lock}",
+        where.params,
+    )
 
 
 def count_these(server: Server, where: Statement) -> Statement:

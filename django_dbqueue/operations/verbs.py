@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from django_dbqueue import conf
 from django_dbqueue.databases import Change, Server
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.statements import changes_sql
@@ -63,19 +66,43 @@ class Verb:
         """The states whose messages it applies to."""
         return (self.only,) if self.only else tuple(state for stage in self.stages for state in stage.states)
 
+    @property
+    def stage_fence(self) -> str:
+        """The condition that a row is of a stage it applies to."""
+        return f"({' OR '.join(stage.sql for stage in self.stages)})"
+
     def fence(self, server: Server) -> str:
         """Return the condition on the rows it applies to."""
-        stages = f"({' OR '.join(stage.sql for stage in self.stages)})"
-        return stages if self.such is None else f"({stages} AND {self.such(server)})"
+        return self.stage_fence if self.such is None else f"({self.stage_fence} AND {self.such(server)})"
 
-    def said_by(self, actor: str, reason: str) -> str:
-        """Return what the row's ``error`` is to keep."""
-        return self.said % {"user": actor, "reason": reason}
+    def ordered(self, by: str, reason: str, queue: str = "") -> Order:
+        """Return the order that a person gives."""
+        return Order(self, by, self.said % {"user": by, "reason": reason}, queue)
 
     def change(self, server: Server, reason: str, actor: str | None) -> Change:
         """Return what it does to a row."""
         assert self.move is not None, f"{self.name} moves no row"
         return self.move(server, reason, actor)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A verb, and by whom, why and where to."""
+
+    verb: Verb
+    by: str | None
+    """The person who does it, if one does."""
+    error: str = ""
+    """What the row's ``error`` is to keep."""
+    queue: str = ""
+    """Into which messages go, if the verb asks for it."""
+
+
+def check_target(queue: str) -> str:
+    """Return the name of a queue into which messages may be moved, or raise InvalidMessage."""
+    if check_queue(queue) == conf.get("OPERATIONS_QUEUE"):
+        raise InvalidMessage(f"The queue {queue!r} is for the steps of bulk operations: move messages elsewhere.")
+    return queue
 
 
 def _kept(reason: str) -> str:

@@ -7,9 +7,8 @@ right, the others don't.
 
 from __future__ import annotations
 
-from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import Change, EventRecord, Params, Statement
+from django_dbqueue.databases.statement import Change, EventRecord, Params
 from django_dbqueue.statements.events_sql import (
     DIED,
     DROPPED,
@@ -171,16 +170,6 @@ def into(
         f"available_at = {due}, queue = %s, key_hash = %s, lane = %s, group_name = %s, live = %s{as_new}",
         (queue, key_hash, lane, group, None if key_hash is None else 1),
         event=EventRecord(MOVED, f"→ {queue}", actor),
-    )
-
-
-def lock_place(server: Server, where: Statement) -> Statement:
-    """Lock the row of a fence, and read its key, lane and group, and whether it is dead, or parked."""
-    columns = server.columns(("key", "lane", "group_name"))
-    return Statement(
-        f"SELECT {columns}, available_at IS NULL, available_at = {server.parked} FROM {server.message}"
-        f"{server.use[Index.IDS]} WHERE {where.sql}{server.lock_row}",
-        where.params,
     )
 
 

@@ -48,13 +48,6 @@ def _token_of(server: Server, claims: Sequence[Claim]) -> Statement:
     return Statement(f"CASE {whens} ELSE %s END", (*params, last))
 
 
-def unmoved(claim: Claim, state: str) -> Statement:
-    """Return the fence of an operator: this row, in the state and under the token that the page showed."""
-    same_token = "claim_token IS NULL" if claim.token is None else "claim_token = %s"
-    params = () if claim.token is None else (claim.token,)
-    return Statement(f"id = %s AND {state} AND {same_token}", (claim.id, *params))
-
-
 def move(server: Server, change: Change, where: Statement, *, returning: bool = False) -> Statement:
     """Move the rows of a fence."""
     tail = " RETURNING id" if returning else ""

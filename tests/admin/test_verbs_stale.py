@@ -104,7 +104,7 @@ def test_an_archived_message_is_reported(browser: Client) -> None:
     message = make_dead()
     form = ask(browser, "requeue", message)
     Message.objects.dead().purge()
-    assert "no longer here" in confirm(browser, "requeue", form)
+    assert "may have been archived" in confirm(browser, "requeue", form)
 
 
 @pytest.mark.parametrize(

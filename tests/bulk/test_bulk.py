@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
 from django_dbqueue.models import BulkOperation, Message, MessageEvent
-from django_dbqueue.operations import bulk
+from django_dbqueue.operations import bulk, mover
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.bulk.orders import OPERATIONS, counts, go_on, next_step, operator, order, select, stop
 from tests.concurrency.steps import aside
@@ -253,7 +253,7 @@ def test_the_last_failed_delivery_ends_the_operation_and_says_why(monkeypatch: p
     def burst(*_: Any, **__: Any) -> None:
         raise OSError("no luck")
 
-    monkeypatch.setattr(bulk, "_move", burst)
+    monkeypatch.setattr(mover, "move_page", burst)
     with pytest.raises(OSError, match="no luck"):
         next_step()
     assert counts(operation) == ("failed", 0, 0)

@@ -19,7 +19,8 @@ from django_dbqueue.lifecycle.archive import DoneWalk
 from django_dbqueue.liveness.guardian import Guardian
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.operations import bulk, sweep
+from django_dbqueue.operations import bulk, mover
+from django_dbqueue.operations.outcome import MoveOutcome
 from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import hidden, run, run_alone, start
 from tests.factories import QUEUE, dead, done, waiting
@@ -184,7 +185,7 @@ def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
     name: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many_dead(3 * bulk.STEP)
-    monkeypatch.setattr(bulk, "step", signalled(number, bulk.step))
+    monkeypatch.setattr(mover, "move_page", signalled(number, mover.move_page))
     ended = run(name, *COMMANDS[name])
     assert ended.code == 130
     assert ended.out.startswith(f"{bulk.STEP} messages ")
@@ -213,15 +214,15 @@ def test_a_count_that_is_stopped_counts_no_further(monkeypatch: pytest.MonkeyPat
 
 def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     many_dead(2 * bulk.STEP)
-    step = sweep._step_by_state
+    step = mover.move_page
 
-    def once(*arguments: Any) -> bulk.Step:
+    def once(*arguments: Any, **named: Any) -> MoveOutcome:
         if Message.objects.ready().exists():
             with hidden("django_dbqueue_message"):
-                return step(*arguments)
-        return step(*arguments)
+                return step(*arguments, **named)
+        return step(*arguments, **named)
 
-    monkeypatch.setattr(sweep, "_step_by_state", once)
+    monkeypatch.setattr(mover, "move_page", once)
     ended = run("queue_requeue", *COMMANDS["queue_requeue"])
     assert (ended.code, ended.out) == (1, f"{bulk.STEP} messages requeued.\n")
     assert "The database went away: " in ended.err

@@ -8,7 +8,8 @@ import pytest
 from django.conf import settings
 
 from django_dbqueue.models import Message, MessageEvent
-from django_dbqueue.operations import bulk, sweep
+from django_dbqueue.operations import bulk, mover
+from django_dbqueue.operations.outcome import MoveOutcome
 from django_dbqueue.operations.verbs import VERBS
 from tests.commands.sweeping import WHY, drop, due_now, move, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held, held_many, let_pass, row, stuck, waiting
@@ -44,7 +45,7 @@ def test_a_message_that_can_not_be_moved_is_named_and_the_others_go_on() -> None
         made["delayed"].pk: "is neither taken nor dead",
         made["waiting"].pk: "is neither taken nor dead",
         made["ready"].pk: "is neither taken nor dead",
-        gone: "is not there",
+        gone: "is not there: it may have been archived",
     }
 
 
@@ -181,13 +182,13 @@ def test_a_limit_takes_the_first_of_the_queues_order() -> None:
 
 def test_messages_that_come_meanwhile_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [waiting() for _ in range(3)]
-    step, newcomers = sweep._step_by_state, []
+    step, newcomers = mover.move_page, []
 
-    def with_a_newcomer(*arguments: Any) -> bulk.Step:
+    def with_a_newcomer(*arguments: Any, **named: Any) -> MoveOutcome:
         newcomers.append(waiting(priority=-50))  # further on in the walk
-        return step(*arguments)
+        return step(*arguments, **named)
 
-    monkeypatch.setattr(sweep, "_step_by_state", with_a_newcomer)
+    monkeypatch.setattr(mover, "move_page", with_a_newcomer)
     assert drop("--queue", QUEUE, "--state", "ready", "--all", "--yes", *WHY).out == "3 messages dropped.\n"
     assert {state_of(message) for message in old} == {"done"}
     assert newcomers

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Message
-from django_dbqueue.operations import operator_moves
-from django_dbqueue.operations.verbs import VERBS
+from django_dbqueue.operations.mover import move
+from django_dbqueue.operations.seen import Seen
+from django_dbqueue.operations.verbs import VERBS, Order
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, dead, held, stuck, waiting
 
@@ -45,7 +46,7 @@ MOVES: dict[str, tuple[Callable[..., Message], Callable[[Message], Any], tuple[A
     ),
     "an operator's release": (
         held,
-        lambda m: operator_moves.apply(DjangoSession("default"), VERBS["release"], [m], actor="ann"),
+        lambda m: move(Message, DjangoSession("default"), Order(VERBS["release"], "ann"), [Seen.of(m)]),
         ("released", "ann", None),
     ),
 }

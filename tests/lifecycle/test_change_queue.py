@@ -9,7 +9,10 @@ from django.db import transaction
 
 from django_dbqueue import DuplicateKey, Envelope, InvalidMessage, Suspended, flow
 from django_dbqueue.models import Group, Message, MessageEvent
-from django_dbqueue.operations.change_queue import change_queue
+from django_dbqueue.operations.mover import move
+from django_dbqueue.operations.outcome import CHANGED
+from django_dbqueue.operations.seen import Seen
+from django_dbqueue.operations.verbs import VERBS, Order
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, claimed, dead, done, held, row, rows, waiting
 from tests.groups.rows import line, nothing_is_left, tickets
@@ -97,9 +100,10 @@ def test_a_key_that_is_taken_there_is_reported_and_the_others_go_on() -> None:
 
 def test_a_page_that_was_read_before_another_move_changes_nothing() -> None:
     message = waiting()
-    seen = Message.objects.get(pk=message.pk)
+    seen = Seen(message.pk, message.claim_token, message.queue)
     Message.objects.all().move_to("elsewhere")
-    assert change_queue(session_of("default"), [seen], THERE) == 0
+    outcome = move(Message, session_of("default"), Order(VERBS["move"], None, queue=THERE), [seen])
+    assert (outcome.moved, outcome.left) == ({}, {message.pk: CHANGED})
     assert row(message)["queue"] == "elsewhere"
 
 

@@ -15,7 +15,10 @@ from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle import expired_rows
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.operations import operator_moves
+from django_dbqueue.operations.mover import move
+from django_dbqueue.operations.seen import Seen
+from django_dbqueue.operations.verbs import VERBS as OPERATORS
+from django_dbqueue.operations.verbs import Order
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import ACTOR_LENGTH, DETAIL_LENGTH, storable
 from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_pass, row, waiting, written_by_sql
@@ -130,10 +133,11 @@ def test_a_requeue_whose_key_is_taken_leaves_no_event() -> None:
 def test_an_operator_who_saw_an_older_state_leaves_no_event() -> None:
     message = dead()
     message.refresh_from_db()
+    seen = Seen.of(message)
     one(message).requeue()
     before = MessageEvent.objects.count()
     assert claim_one() == message
-    assert operator_moves.requeue(DjangoSession("default"), [message]) == 0
+    assert not move(Message, DjangoSession("default"), Order(OPERATORS["requeue"], None), [seen]).moved
     assert MessageEvent.objects.count() == before
 
 

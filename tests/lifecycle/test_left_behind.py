@@ -12,7 +12,8 @@ from django_dbqueue.lifecycle import archive as archive_module
 from django_dbqueue.lifecycle import rescue
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.operations import bulk
-from django_dbqueue.operations.sweep import Order, by_state
+from django_dbqueue.operations.mover import move_page
+from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, dead, done, held_many, let_end
@@ -135,16 +136,17 @@ def refused(caplog: pytest.LogCaptureFixture) -> Iterator[list[Message]]:
 @pytest.mark.usefixtures("refused")
 @pytest.mark.parametrize("verb", ["requeue", "drop", "move"])
 def test_a_sweep_leaves_it_alone(session: DjangoSession, verb: Any) -> None:
-    steps = list(by_state(Message, session, Order(verb, "ann", "as told", "other"), QUEUE, "dead"))
-    assert (steps[0].moved, steps[0].left_alone) == ({QUEUE: 3}, 1)
+    selection = bulk.Selection.now(session, state="dead", queue=QUEUE)
+    step = move_page(Message, session, VERBS[verb].ordered("ann", "as told", "other"), selection, "")
+    assert (list(step.moved.values()), len(step.left)) == ([QUEUE] * 3, 1)
 
 
 @pytest.mark.usefixtures("refused")
 def test_a_bulk_operation_leaves_it_alone(session: DjangoSession) -> None:
     selection = bulk.Selection.now(session, state="dead", queue=QUEUE)
     with session.transaction():
-        step = bulk.step(Message, session, "drop", selection, "", reason="as told", actor="ann")
-    assert (step.moved, step.left_alone) == (3, 1)
+        step = move_page(Message, session, VERBS["drop"].ordered("ann", "as told"), selection, "")
+    assert (len(step.moved), len(step.left)) == (3, 1)
 
 
 def test_an_operator_is_told_of_it_by_its_id(refused: list[Message]) -> None:

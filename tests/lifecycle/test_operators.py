@@ -11,6 +11,7 @@ from django_dbqueue import DuplicateKey, InvalidMessage, LeaseLost
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Group, Message
 from django_dbqueue.models.querysets import MessageQuerySet
+from django_dbqueue.operations.seen import Seen
 from tests.factories import (
     QUEUE,
     claim_one,
@@ -194,7 +195,7 @@ def test_a_page_that_was_read_before_the_next_claim_changes_nothing(
     seen = Message.objects.get(pk=message.pk)
     meanwhile(message)
     before = rows()
-    monkeypatch.setattr(MessageQuerySet, "_each", lambda _: iter([seen]))
+    monkeypatch.setattr(MessageQuerySet, "_each", lambda _: iter([Seen(seen.pk, seen.claim_token, seen.queue)]))
     assert do(verb, Message.objects.all()) == 0
     assert rows() == before
 

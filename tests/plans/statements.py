@@ -23,6 +23,7 @@ from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.lifecycle.archive_sql import Behind
 from django_dbqueue.models import Message
+from django_dbqueue.operations import bulk_sql
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
@@ -147,6 +148,11 @@ def take_ids(server: Any, ids: list[int]) -> Statement:
     return claims_sql.take_ids(server, ids, change)
 
 
+def _of_stage(server: Any, verb: str, ids: list[int]) -> Statement:
+    named = server.id_in(ids)
+    return Statement(f"{named.sql} AND {VERBS[verb].stage_fence}", named.params)
+
+
 def _park(server: Any, among: Statement) -> Statement:
     change = claims_sql.take(server, token=1, worker_id=None, session=1, lease=60.0, max_reads=5, now=None, parks=True)
     return fences_sql.move(server, change, stream_messages_sql.waiting(among))
@@ -179,21 +185,19 @@ BY_ID: dict[str, Build] = {
     "lock what is held and free": lambda d, t: fences_sql.lock(
         d, fences_sql.held(d, t.running[:LIMIT]), skip_locked=True
     ),
-    "requeue": lambda d, t: fences_sql.move(
-        d, changes_sql.requeue(d), fences_sql.unmoved(t.running[0], f"status = '{RUNNING}'")
-    ),
+    "requeue": lambda d, t: fences_sql.move(d, changes_sql.requeue(d), _of_stage(d, "requeue", [t.running[0].id])),
     "into another queue": lambda d, t: fences_sql.move(
         d,
         changes_sql.into(d, "there", "0" * 64, None, None, is_dead=False, actor="ann"),
-        fences_sql.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d)),
+        _of_stage(d, "move", t.ids[:1]),
     ),
-    "lock what goes to another queue": lambda d, t: changes_sql.lock_place(
-        d, fences_sql.unmoved(Claim(t.ids[0], None), VERBS["move"].fence(d))
+    "lock what an operator has seen": lambda d, t: bulk_sql.lock_seen(
+        d, d.id_in(t.ids[:LIMIT]), VERBS["due-now"].fence(d), skip_locked=False
     ),
     "due now": lambda d, t: fences_sql.move(
         d,
         changes_sql.due_now(d),
-        fences_sql.unmoved(Claim(t.ids[0], None), VERBS["due-now"].fence(d)),
+        _of_stage(d, "due-now", t.ids[:1]),
     ),
     "record of failures": lambda d, t: events_sql.record(
         d, changes_sql.nack(d, 5.0, "no").event, fences_sql.held(d, t.running[:LIMIT])
@@ -206,7 +210,7 @@ BY_ID: dict[str, Build] = {
     "record of what an operator does": lambda d, t: events_sql.record(
         d,
         changes_sql.requeue(d, actor="ann").event,
-        fences_sql.unmoved(t.running[0], f"status = '{RUNNING}'"),
+        _of_stage(d, "requeue", [t.running[0].id]),
     ),
     "record of what a stream gives back": lambda d, t: events_sql.record(
         d,

@@ -13,8 +13,8 @@ from django_dbqueue.insight import failure_groups
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.operations import bulk, bulk_sql
+from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import fences_sql
 from django_dbqueue.states.table import Place
 from django_dbqueue.worker import idle_poll_sql
 from tests.plans import crowd
@@ -82,7 +82,8 @@ def test_what_still_matches_is_locked_row_by_row() -> None:
     server = server_of(connection)
     ids = list(Message.objects.dead(crowd.QUEUE).values_list("pk", flat=True)[:PAGE])
     fence = bulk_sql.still(server, ids, "dead", bulk.Selection.now(DjangoSession("default"), state="dead").at)
-    assert cost_of(connection, fences_sql.lock(server, fence, skip_locked=True)) <= MOST[connection.vendor]
+    lock = bulk_sql.lock_seen(server, fence, VERBS["drop"].fence(server), skip_locked=True)
+    assert cost_of(connection, lock) <= MOST[connection.vendor]
 
 
 @pytest.mark.usefixtures("rows")

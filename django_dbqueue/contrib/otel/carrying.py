@@ -14,7 +14,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.models.editing import SENT_AGAIN_FROM
+from django_dbqueue.operations.ways import SENT_AGAIN_FROM
 
 EMPTY: Final = Context()
 _LAST: Final = re.compile(r'[{,]"traceparent":"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})"}\Z')

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
-from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -22,18 +21,16 @@ from django_dbqueue.importers.foreign_table import check_tables, check_transacti
 from django_dbqueue.importers.source import Addressed, ImportSource, SourceCounts
 from django_dbqueue.importers.take_over import ImportStep, preview, take_over
 from django_dbqueue.management.beat_schedules import print_schedules
-from django_dbqueue.management.common_options import Options, one_line, whole
+from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import (
-    EXIT_INTERRUPTED,
     EXIT_NOTHING,
     EXIT_USAGE,
     EXIT_WRONG,
     ConsoleCommand,
+    StepsEnd,
     iso,
     plain,
-    stop_signals,
 )
-from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.tasks.task_headers import TASK
@@ -59,14 +56,15 @@ class Imported:
     """How many were begun by their worker in the meantime, or locked by somebody."""
     examples: list[tuple[str, Addressed]] = field(default_factory=list)
 
-    def add(self, step: ImportStep) -> None:
-        """Count a step."""
+    def add(self, step: ImportStep) -> int:
+        """Count a step; return how many rows became messages by now."""
         self.taken.update(step.taken)
         self.reasons.update(step.refused.values())
         for key, why in step.refused.items():
             self.first.setdefault(why, str(key))
         self.locked += len(step.locked)
         self.examples += step.examples[: SHOWN - len(self.examples)]
+        return self.taken.total()
 
     @property
     def left(self) -> int:
@@ -128,46 +126,19 @@ class Command(ConsoleCommand):
 
     def _import(self, steps: Iterator[ImportStep], source: ImportSource, standing: SourceCounts, said: Options) -> None:
         imported = Imported()
-        error: Error | None = None
-        with stop_signals() as stop, shown_progress() as progress:
-            try:
-                for step in steps:
-                    imported.add(step)
-                    progress.say(source.name, imported.taken.total(), said["limit"] or standing.waiting)
-                    if stop.received:
-                        break
-            except Error as raised:
-                if not imported.taken:
-                    raise
-                error = raised
-        self._report(imported, source, standing, said, interrupted=bool(stop.received), error=error)
-        self.stdout.flush()
-        if error is not None:
-            raise CommandError(
-                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
-            ) from error
-        if stop.received:
-            sys.exit(EXIT_INTERRUPTED)
-        if imported.left:
-            sys.exit(EXIT_WRONG)
+        end = self.take(steps, imported.add, what=source.name, total=said["limit"] or standing.waiting)
+        self._report(imported, source, standing, said, end)
+        self.leave(end, is_wrong=bool(imported.left))
 
     # -- words --------------------------------------------------------------------------------------------
 
     def _report(
-        self,
-        imported: Imported,
-        source: ImportSource,
-        standing: SourceCounts,
-        said: Options,
-        *,
-        interrupted: bool,
-        error: Error | None,
+        self, imported: Imported, source: ImportSource, standing: SourceCounts, said: Options, end: StepsEnd
     ) -> None:
         if said["json"]:
             document = _document(imported, source, standing) | {
                 "dry_run": said["dry_run"],
-                "interrupted": interrupted,
-                "error": None if error is None else one_line(error),
+                **end.document,
             }
             self.say(document, as_json=True, text="")
             return
@@ -178,7 +149,7 @@ class Command(ConsoleCommand):
         for queue, count in sorted(imported.taken.items()):
             self.stdout.write(_("  %(count)s in queue %(queue)s") % {"count": grouped(count), "queue": queue})
         self._tell_what_stays(imported)
-        if interrupted:
+        if end.interrupted:
             self.stderr.write(_("Stopped between two steps; run it again to continue."))
 
     def _tell_what_stays(self, imported: Imported) -> None:

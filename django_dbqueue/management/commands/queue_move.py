@@ -13,8 +13,7 @@ from django_dbqueue.insight.overview import known_queues
 from django_dbqueue.management.common_options import Options
 from django_dbqueue.management.console import EXIT_USAGE, refuse_unknown
 from django_dbqueue.management.sweep_command import SweepCommand
-from django_dbqueue.operations import sweep
-from django_dbqueue.operations.change_queue import check_target
+from django_dbqueue.operations.verbs import VERBS, Order, check_target
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 
@@ -38,8 +37,8 @@ class Command(SweepCommand):
             refuse_unknown([self._to], {*conf.get("QUEUES"), *known_queues(session)})
         super().act(session, said)
 
-    def order(self, by: str, said: Options) -> sweep.Order:  # noqa: ARG002 - it takes no reason
-        return sweep.Order(self.verb, by, reason=f"to {self._to}", queue=self._to)
+    def order(self, by: str, said: Options) -> Order:  # noqa: ARG002 - it takes no reason
+        return VERBS[self.verb].ordered(by, "", self._to)
 
     def question(self, count: str, where: str) -> str:
         words = {"count": count, "where": where, "queue": self._to}

@@ -8,25 +8,23 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from django.core.management.base import CommandError
-from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, DoneWalk, count_old
-from django_dbqueue.management.common_options import Options, age, one_line, whole
+from django_dbqueue.management.common_options import Options, age, whole
 from django_dbqueue.management.console import (
     EXIT_INTERRUPTED,
     EXIT_NOTHING,
-    EXIT_WRONG,
     ConsoleCommand,
+    StepsEnd,
     add_by,
     operator,
     stop_signals,
     with_hint,
 )
-from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
@@ -73,19 +71,14 @@ class Command(ConsoleCommand):
         words = {"what": what, "queue": queue, "age": f"{said['older_than']:g}"}
         self.confirm(question % words, yes=said["yes"])
         moved = dict.fromkeys(STATES[said["dead"]], 0)
-        error: Error | None = None
-        with stop_signals() as stop, shown_progress() as progress:
-            try:
-                for state, count in _moving(session, queue, said):
-                    moved[state] += count
-                    progress.say("purge", sum(moved.values()), said["limit"])
-                    if stop.received:
-                        break
-            except Error as raised:
-                if not any(moved.values()):
-                    raise
-                error = raised
-        self._report(session, queue, moved, said, by=by, interrupted=bool(stop.received), error=error)
+
+        def add(step: tuple[str, int]) -> int:
+            state, count = step
+            moved[state] += count
+            return sum(moved.values())
+
+        end = self.take(_moving(session, queue, said), add, what="purge", total=said["limit"])
+        self._report(session, queue, moved, said, end, by=by)
 
     def _count(self, session: DjangoSession, queue: str, said: Options) -> None:
         counts = dict.fromkeys(STATES[said["dead"]], 0)
@@ -112,27 +105,21 @@ class Command(ConsoleCommand):
         queue: str,
         moved: dict[str, int],
         said: Options,
+        end: StepsEnd,
         *,
         by: str,
-        interrupted: bool,
-        error: Error | None,
     ) -> None:
         total = sum(moved.values())
         if total:
             signals.operator_acted.send(Message, verb="purge", queue=queue, by=by, reason="", count=total)
-        document = {"queue": queue, "dry_run": False, "moved": total, **moved, "interrupted": interrupted}
+        document = {"queue": queue, "dry_run": False, "moved": total, **moved, "interrupted": end.interrupted}
         text = ngettext(
             "%(count)s message moved into the history.", "%(count)s messages moved into the history.", total
         ) % {"count": grouped(total)}
         self.say(document, as_json=said["json"], text=text)
-        self.stdout.flush()
-        if error is not None:
-            raise CommandError(
-                _("The database went away: %(error)s") % {"error": one_line(error)}, returncode=EXIT_WRONG
-            ) from error
-        if interrupted:
-            self.stderr.write(_("Stopped between two steps; the remaining messages were not changed."))
-            sys.exit(EXIT_INTERRUPTED)
+        if end.interrupted:
+            self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
+        self.leave(end)
         if not total:
             self._nothing(session, queue)
 
