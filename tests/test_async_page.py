@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.conf import settings
 
+from tests.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = (ROOT / "docs" / "async.md").read_text().partition("```python\n")[2].partition("```")[0]
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="its project is on SQLite"),
-]
-
-SETTINGS = """
-SECRET_KEY = "of a test"
-USE_TZ = True
-INSTALLED_APPS = ["django_dbqueue", "webhooks"]
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": "db.sqlite3",
-        "OPTIONS": {"init_command": "PRAGMA journal_mode=WAL", "transaction_mode": "IMMEDIATE", "timeout": 20},
-    },
-}
-"""
+pytestmark = ON_SQLITE
 
 HTTPX = '''
 """As much of httpx as the page uses; the tests don't install it."""
@@ -119,38 +99,14 @@ def server() -> Iterator[_Server]:
 
 
 def test_the_example_delivers_many_webhooks_at_once_through_one_client(server: _Server, tmp_path: Path) -> None:
-    (tmp_path / "webhooks").mkdir()
-    (tmp_path / "webhooks" / "__init__.py").touch()
-    (tmp_path / "webhooks" / "queue_consumers.py").write_text(EXAMPLE)
     (tmp_path / "httpx.py").write_text(HTTPX)
-    (tmp_path / "of_page.py").write_text(SETTINGS)
-    run_there(tmp_path, "migrate", "-v", "0")
+    make_project(tmp_path, "webhooks", {"queue_consumers": EXAMPLE})
     places = ["hook"] * 20 + ["broken"]
     url = f"http://127.0.0.1:{server.server_address[1]}"
     sent = [{"url": f"{url}/{place}", "event": {"number": number}} for number, place in enumerate(places)]
-    run_there(
-        tmp_path,
-        "shell",
-        "-c",
-        f"from django_dbqueue.models import Message as M\nM.objects.enqueue_many({sent!r}, queue='webhooks')",
-    )
+    enqueue = f"M.objects.enqueue_many({sent!r}, queue='webhooks')"
+    shell(tmp_path, "from django_dbqueue.models import Message as M", enqueue)
     output = run_there(tmp_path, "run_queue_worker", "--max-messages", "21", "--concurrency", "21")
     assert sorted(event["number"] for path, event in server.got) == list(range(21))
     assert "20 done, 1 failed and retried" in output
     assert re.findall(r"^client (\w+)$", output, re.MULTILINE) == ["opened", "closed"]
-
-
-def run_there(directory: Path, *arguments: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DBQUEUE_")}
-    environment |= {"PYTHONPATH": f"{directory}:{ROOT}", "DJANGO_SETTINGS_MODULE": "of_page"}
-    done = subprocess.run(
-        [sys.executable, "-m", "django", *arguments],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=patience(120),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from django.conf import settings
-
-from tests.test_async_page import ROOT, SETTINGS, run_there
+from tests.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,27 +18,16 @@ class Click(models.Model):
     url = models.TextField()
 """
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="its project is on SQLite"),
-]
+pytestmark = ON_SQLITE
 
 
 def test_the_example_stores_clicks(tmp_path: Path) -> None:
-    (tmp_path / "clicks").mkdir()
-    (tmp_path / "clicks" / "__init__.py").touch()
-    (tmp_path / "clicks" / "models.py").write_text(MODELS)
-    (tmp_path / "clicks" / "queue_consumers.py").write_text(EXAMPLE)
-    (tmp_path / "of_page.py").write_text(SETTINGS.replace("webhooks", "clicks"))
-    run_there(tmp_path, "makemigrations", "clicks", "-v", "0")
-    run_there(tmp_path, "migrate", "-v", "0")
-    send = (
-        "from django_dbqueue.models import Message as M\nM.objects.enqueue_many([{'url': '/'}] * 1200, queue='clicks')"
+    make_project(tmp_path, "clicks", {"models": MODELS, "queue_consumers": EXAMPLE})
+    shell(
+        tmp_path,
+        "from django_dbqueue.models import Message as M",
+        "M.objects.enqueue_many([{'url': '/'}] * 1200, queue='clicks')",
     )
-    run_there(tmp_path, "shell", "-c", send)
     output = run_there(tmp_path, "run_queue_worker", "--drain")
     assert "1200 done, 0 failed and retried" in output
-    assert (
-        run_there(tmp_path, "shell", "-c", "from clicks.models import Click\nprint(Click.objects.count())").split()[-1]
-        == "1200"
-    )
+    assert shell(tmp_path, "from clicks.models import Click", "print(Click.objects.count())").split()[-1] == "1200"

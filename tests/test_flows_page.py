@@ -7,10 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from django.conf import settings
 
-from tests.test_async_page import ROOT, SETTINGS, run_there
-from tests.test_steps_page import shell
+from tests.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,22 +25,13 @@ class Report(models.Model):
     rows = models.IntegerField()
 """
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="its project is on SQLite"),
-]
+pytestmark = ON_SQLITE
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files" / "__init__.py").touch()
-    (tmp_path / "files" / "models.py").write_text(MODELS)
-    (tmp_path / "files" / "imports.py").write_text(SENDER)
-    (tmp_path / "files" / "queue_consumers.py").write_text(f"{CONSUMERS}\n\n{SPLIT}")
-    (tmp_path / "of_page.py").write_text(SETTINGS.replace("webhooks", "files"))
-    run_there(tmp_path, "makemigrations", "files", "-v", "0")
-    run_there(tmp_path, "migrate", "-v", "0")
+    modules = {"models": MODELS, "imports": SENDER, "queue_consumers": f"{CONSUMERS}\n\n{SPLIT}"}
+    make_project(tmp_path, "files", modules)
     return tmp_path
 
 

@@ -7,10 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-from django.conf import settings
-
-from tests.test_async_page import ROOT, SETTINGS, run_there
+from tests.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,10 +42,7 @@ def call(message):
     print(f"reserved {Group.objects.get().started}\\n", end="", flush=True)
 """
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="its projects are on SQLite"),
-]
+pytestmark = ON_SQLITE
 
 
 def blocks(heading: str) -> list[str]:
@@ -58,18 +52,7 @@ def blocks(heading: str) -> list[str]:
 
 
 def project(directory: Path, *, consumers: str = CONSUMERS, configured: str = "") -> None:
-    app = directory / "sync"
-    app.mkdir()
-    (app / "__init__.py").touch()
-    (app / "models.py").write_text(MODELS)
-    (app / "queue_consumers.py").write_text(consumers)
-    (directory / "of_page.py").write_text(SETTINGS.replace("webhooks", "sync") + configured)
-    run_there(directory, "makemigrations", "sync", "-v", "0")
-    run_there(directory, "migrate", "-v", "0")
-
-
-def shell(directory: Path, code: str) -> str:
-    return run_there(directory, "shell", "-v", "0", "-c", code)
+    make_project(directory, "sync", {"models": MODELS, "queue_consumers": consumers}, configured=configured)
 
 
 def send(directory: Path, queue: str, **how_many: int) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-from django.conf import settings
-
-from tests.test_async_page import ROOT, SETTINGS, run_there
+from tests.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,21 +42,11 @@ def send_receipt(booking, by):
         raise ConnectionError("the mail server is down")
 '''
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skipif(settings.TEST_DATABASE != "sqlite", reason="its project is on SQLite"),
-]
+pytestmark = ON_SQLITE
 
 
 def test_the_example_charges_and_books_once_and_waits_for_its_approval(tmp_path: Path) -> None:
-    (tmp_path / "orders").mkdir()
-    (tmp_path / "orders" / "__init__.py").touch()
-    (tmp_path / "orders" / "models.py").write_text(MODELS)
-    (tmp_path / "orders" / "payments.py").write_text(PAYMENTS)
-    (tmp_path / "orders" / "queue_consumers.py").write_text(CONSUMER)
-    (tmp_path / "of_page.py").write_text(SETTINGS.replace("webhooks", "orders"))
-    run_there(tmp_path, "makemigrations", "orders", "-v", "0")
-    run_there(tmp_path, "migrate", "-v", "0")
+    make_project(tmp_path, "orders", {"models": MODELS, "payments": PAYMENTS, "queue_consumers": CONSUMER})
     shell(tmp_path, "from django_dbqueue.models import Message", "Message.objects.enqueue({'card': 4}, queue='orders')")
     output = run_there(tmp_path, "run_queue_worker", "--drain")
     assert "0 done, 0 failed and retried, 0 dead" in output, "it sleeps, and then it waits"
@@ -74,7 +61,3 @@ def test_the_example_charges_and_books_once_and_waits_for_its_approval(tmp_path:
     assert calls == ["charge 4", "receipt 1 ann", "receipt 1 ann"]
     counted = shell(tmp_path, "from orders.models import Booking", "print(Booking.objects.get().payment)")
     assert counted.splitlines()[-1] == "payment by 4"
-
-
-def shell(directory: Path, *lines: str) -> str:
-    return run_there(directory, "shell", "-v", "0", "-c", "\n".join(lines))

@@ -145,21 +145,17 @@ def test_a_holder_loses_what_is_requeued_or_dropped() -> None:
 # -- all of a queue ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", VERBS["requeue"].states)
-def test_all_of_a_state_are_requeued_and_nothing_else(state: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [(verb, state) for verb in ("requeue", "drop") for state in VERBS[verb].states],
+)
+def test_all_of_a_state_are_moved_and_nothing_else(verb: str, state: str) -> None:
     made, others = one_of_each(), one_of_each("other")
-    assert requeue("--queue", QUEUE, "--state", state, "--all", "--yes").out == "1 message requeued.\n"
+    move_all, reason, then = {"requeue": (requeue, (), "ready"), "drop": (drop, WHY, "done")}[verb]
+    ended = move_all("--queue", QUEUE, "--state", state, "--all", "--yes", *reason)
+    assert ended.out.startswith(f"1 message {verb}")
     for name, message in made.items():
-        assert state_of(message) == ("ready" if name == state else name)
-    assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
-
-
-@pytest.mark.parametrize("state", VERBS["drop"].states)
-def test_all_of_a_state_are_dropped_and_nothing_else(state: str) -> None:
-    made, others = one_of_each(), one_of_each("other")
-    assert drop("--queue", QUEUE, "--state", state, "--all", "--yes", *WHY).out == "1 message dropped.\n"
-    for name, message in made.items():
-        assert state_of(message) == ("done" if name == state else name)
+        assert state_of(message) == (then if name == state else name)
     assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
 
 

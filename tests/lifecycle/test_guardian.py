@@ -58,6 +58,16 @@ if settings.TEST_DATABASE != "sqlite":
         clock.put_forward(PERSISTS)
         return first + guardian.look()
 
+    def suspecting(session: BaseDatabaseWrapper, clock: Clock) -> Guardian:
+        """One who saw a silent worker without its session, for whose verdict it is time."""
+        claim(1)
+        silent_worker(session)
+        end(session)
+        guardian = Guardian(Message, DjangoSession("default"))
+        guardian.look()
+        clock.put_forward(PERSISTS)
+        return guardian
+
     def look_really(guardian: Guardian, seconds: float) -> int:
         """Look again and again, by the real clock."""
         until, rescued = time.monotonic() + seconds, 0
@@ -92,51 +102,31 @@ if settings.TEST_DATABASE != "sqlite":
         assert states() == [("run", 0)]
 
     def test_a_beat_between_two_looks_begins_everything_anew(session: BaseDatabaseWrapper, clock: Clock) -> None:
-        claim(1)
-        silent_worker(session)
-        end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
-        guardian.look()
-        clock.put_forward(PERSISTS)
+        guardian = suspecting(session, clock)
         Worker.objects.update(beat_at=DbNow() - timedelta(seconds=3.5))
         assert guardian.look() == 0
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
 
-    def test_a_worker_that_beats_without_its_session_is_no_suspect_for_the_verdict(
-        session: BaseDatabaseWrapper, clock: Clock
+    @pytest.mark.parametrize("beats", [True, False], ids=["it beats", "it has not missed three beats"])
+    def test_a_worker_that_is_not_silent_is_no_suspect_though_its_session_is_gone(
+        session: BaseDatabaseWrapper, clock: Clock, beats: bool
     ) -> None:
         claim(1)
-        worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow())
+        worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow(), **({} if beats else {"beat_every": 10}))
         end(session)
         guardian = Guardian(Message, DjangoSession("default"))
         for _ in range(10):
             assert guardian.look() == 0
-            Worker.objects.filter(pk=worker.pk).update(beat_at=DbNow())
-            clock.put_forward(PERSISTS / 4)
-        assert states() == [("run", 0)]
-
-    def test_a_worker_that_has_not_missed_three_beats_is_not_dead_though_its_session_is_gone(
-        session: BaseDatabaseWrapper, clock: Clock
-    ) -> None:
-        claim(1)
-        silent_worker(session, beat_at=DbNow(), late_at=DbNow(), beat_every=10)
-        end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
-        for _ in range(10):
-            assert guardian.look() == 0
+            if beats:
+                Worker.objects.filter(pk=worker.pk).update(beat_at=DbNow())
             clock.put_forward(PERSISTS / 4)
         assert states() == [("run", 0)]
 
     def test_what_a_guardian_saw_before_its_own_session_ended_counts_no_more(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
-        claim(1)
-        silent_worker(session)
-        end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
-        guardian.look()
-        clock.put_forward(PERSISTS)
+        guardian = suspecting(session, clock)
         connection.close()
         assert guardian.look() == 0
         assert states() == [("run", 0)]
@@ -164,12 +154,7 @@ if settings.TEST_DATABASE != "sqlite":
     def test_a_session_that_is_back_when_the_verdict_falls_keeps_its_messages(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
-        claim(1)
-        silent_worker(session)
-        end(session)
-        guardian = Guardian(Message, DjangoSession("default"))
-        guardian.look()
-        clock.put_forward(PERSISTS)
+        guardian = suspecting(session, clock)
         locks_taken: list[Any] = []
 
         def come_back(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

@@ -58,13 +58,17 @@ def give_back_one(claimer: Claimer, clock: Clock) -> None:
     first.release()
 
 
-@pytest.mark.usefixtures("clock")
-def test_after_a_short_claim_the_next_one_sees_all_where_looks_are_cheap(claimer: Claimer) -> None:
+def assert_all_is_seen_after_a_short_claim(claimer: Claimer) -> None:
     Message.objects.enqueue_many(["first", "second"])
     first, _second = claimer.claim(10, lease=60.0, max_reads=5)
     first.release()
     assert claim(claimer) == ["first"]
     assert claimer.low_water.saw_all
+
+
+@pytest.mark.usefixtures("clock")
+def test_after_a_short_claim_the_next_one_sees_all_where_looks_are_cheap(claimer: Claimer) -> None:
+    assert_all_is_seen_after_a_short_claim(claimer)
 
 
 def test_a_look_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
@@ -109,11 +113,7 @@ def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
             clock.now += 20.0  # and a disk is slow
 
     monkeypatch.setattr(DjangoSession, "transaction", late)
-    Message.objects.enqueue_many(["first", "second"])
-    first, _second = claimer.claim(10, lease=60.0, max_reads=5)
-    first.release()
-    assert claim(claimer) == ["first"]
-    assert claimer.low_water.saw_all
+    assert_all_is_seen_after_a_short_claim(claimer)
 
 
 def test_what_lies_before_the_mark_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:

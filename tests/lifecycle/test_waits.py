@@ -72,55 +72,34 @@ def test_a_retry_is_not_woken_by_an_event_for_which_it_waited_before() -> None:
 
 
 @transactional
-def test_an_emit_between_the_commit_of_the_wait_and_its_look_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("emits", "status"),
+    [
+        pytest.param("before the look", "n", id="between the commit of the wait and its look"),
+        pytest.param("after the look", "n", id="between the look and the parking"),
+        pytest.param("after the look", "run", id="not told of the waiter, since it looked before the wait's commit"),
+    ],
+)
+def test_an_emit_beside_a_wait_wakes_it(emits: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     message = held()
     look = suspension._value
 
-    def emit_and_look(steps: Any, event: str) -> Any:
-        if row(message)["status"] == "n":
+    def emit() -> None:
+        if row(message)["status"] == status:
             Event.objects.emit("paid:17", 5)
-        return look(steps, event)
-
-    monkeypatch.setattr(suspension, "_value", emit_and_look)
-    suspends(lambda: message.wait_for("paid:17"))
-    assert is_ready(message)
-    assert claim_one().wait_for("paid:17") == 5
-
-
-@transactional
-def test_an_emit_between_the_look_and_the_parking_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = held()
-    look = suspension._value
 
     def look_and_emit(steps: Any, event: str) -> Any:
+        if emits == "before the look":
+            emit()
         found = look(steps, event)
-        if row(message)["status"] == "n":
-            Event.objects.emit("paid:17", 5)
+        if emits == "after the look":
+            emit()
         return found
 
     monkeypatch.setattr(suspension, "_value", look_and_emit)
     suspends(lambda: message.wait_for("paid:17"))
     assert is_ready(message)
     assert claim_one().wait_for("paid:17") == 5
-
-
-@transactional
-def test_an_event_that_committed_while_its_emitter_was_not_told_of_the_waiter_is_found_by_the_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The emitter looked before the wait was committed; so the waiter has to look after that."""
-    message = held()
-    look = suspension._value
-
-    def look_and_emit(steps: Any, event: str) -> Any:
-        found = look(steps, event)
-        if row(message)["status"] == "run":
-            Event.objects.emit("paid:17", 5)
-        return found
-
-    monkeypatch.setattr(suspension, "_value", look_and_emit)
-    suspends(lambda: message.wait_for("paid:17"))
-    assert is_ready(message)
 
 
 @transactional

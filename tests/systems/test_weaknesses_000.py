@@ -14,19 +14,13 @@ from django_dbqueue.lifecycle import claimer as claim_module
 from tests.concurrency.steps import meet
 from tests.factories import claim_one, row, waiting
 from tests.systems.articles import article_000 as article
-from tests.systems.articles import by_default, in_its_own_dialect, standing
+from tests.systems.articles import by_default, in_its_own_dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CONSUMERS = 10_000
-
-
-@pytest.fixture
-def table() -> Iterator[None]:
-    with standing(article.TABLE, article.CREATE):
-        yield
 
 
 # The token of 24 bits that collides

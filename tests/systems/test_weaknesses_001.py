@@ -24,7 +24,7 @@ from tests.concurrency.steps import Aside, aside, meet
 from tests.factories import QUEUE, held, waiting
 from tests.plans.plan import cost_of
 from tests.systems.articles import article_001 as article
-from tests.systems.articles import ask, by_default, in_its_own_dialect, run, standing
+from tests.systems.articles import ask, by_default, in_its_own_dialect, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 LETTERS, MAILS = 1000, 2000
 """Two kinds of business in the article's one table."""
-
-
-@pytest.fixture
-def table() -> Iterator[None]:
-    with standing(article.TABLE, article.CREATE):
-        yield
 
 
 # The claim without a filter for the queue

@@ -14,18 +14,12 @@ from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, meet
 from tests.factories import QUEUE, claim_one, row, waiting
 from tests.systems.articles import article_003 as article
-from tests.systems.articles import ask, by_default, in_its_own_dialect, run, session_with, standing
+from tests.systems.articles import ask, by_default, in_its_own_dialect, run, session_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def table() -> Iterator[None]:
-    with standing(article.TABLE, article.CREATE):
-        yield
 
 
 # The delete by owner

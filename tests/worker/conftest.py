@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from django_dbqueue.models import Message
+from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.pace import LATELY
+from django_dbqueue.worker.settler import Settler
 from tests.worker.clock import Clock, Turns
 
 
@@ -16,3 +20,13 @@ def idle(turns: Turns) -> Turns:
     """Ten seconds without work have passed."""
     turns.go_on(LATELY + 1)
     return turns
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(20)
+
+
+@pytest.fixture
+def settler(board: Board) -> Settler:
+    return Settler(Message, "default", Holding(board), board)
