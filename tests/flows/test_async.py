@@ -88,4 +88,4 @@ def test_progress_and_cancel_have_async_twins() -> None:
     seen, dropped, url = async_to_sync(send_and_cancel)()
     assert (seen, dropped) == ((3, 0, 0, 3), 3)
     assert url.startswith("/progress/")
-    assert set(Message.objects.values_list("error", flat=True)) == {"Dropped by ann: no"}
+    assert not Message.objects.exclude(error__endswith="by ann: no").exists()

@@ -116,7 +116,7 @@ def test_a_flow_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     claim_one()
     assert Flow.objects.cancel(number, reason="wrong file", by="ann") == 4
     assert is_over_but_for(number, other)
-    assert {message.error for message in Message.objects.filter(flow=number)} == {"Dropped by ann: wrong file"}
+    assert not Message.objects.filter(flow=number).exclude(error__endswith="by ann: wrong file").exists()
     assert Flow.objects.cancel(number) == 0
     assert payloads() == [0]
 

