@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 
+from django_dbqueue.checks.database import check_alias
 from tests.servers.private import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from django.db.backends.base.base import BaseDatabaseWrapper
 
     from tests.whole_server import WholeServer
 
@@ -34,3 +37,14 @@ def nowhere(database: str, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def unspoiled(whole_server: WholeServer) -> None:
     """What is looked at here nobody else changes meanwhile."""
+
+
+def ids() -> list[str]:
+    messages = check_alias("default")
+    assert all(message.hint for message in messages)
+    return [message.id.removeprefix("dbqueue.") for message in messages]
+
+
+def run(session: BaseDatabaseWrapper, sql: str) -> None:
+    with session.cursor() as cursor:
+        cursor.execute(sql)

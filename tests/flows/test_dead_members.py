@@ -14,7 +14,7 @@ from tests.factories import QUEUE, claim_one, claimed, let_end
 from tests.flows.fans import fan, is_over, keep, payloads, reject, run
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,20 +42,21 @@ def test_behind_a_dead_one_it_goes_on_when_that_is_dropped_or_purged(verb: str) 
     assert is_over(number)
 
 
-def test_reads_that_are_spent_are_a_death() -> None:
-    with flow("f") as f:
-        part = f.enqueue(Envelope(1, max_reads=1), queue=QUEUE)
-        f.enqueue("alert", queue=QUEUE, after=part, when="dead")
-    run(1, lambda message: message.nack(error="no"))
-    run("alert")
+def spend(message: Message) -> None:
+    message.nack(error="no")
 
 
-def test_a_rescue_that_is_a_death_tells() -> None:
-    with flow("f") as f:
-        part = f.enqueue(Envelope(1, max_reads=1), queue=QUEUE)
-        f.enqueue("alert", queue=QUEUE, after=part, when="dead")
-    let_end(claim_one())
+def lose(message: Message) -> None:
+    let_end(message)
     Message.objects.rescue()
+
+
+@pytest.mark.parametrize("end", [spend, lose], ids=["its reads are spent", "a rescue"])
+def test_each_death_tells(end: Callable[[Message], None]) -> None:
+    with flow("f") as f:
+        part = f.enqueue(Envelope(1, max_reads=1), queue=QUEUE)
+        f.enqueue("alert", queue=QUEUE, after=part, when="dead")
+    end(claim_one())
     run("alert")
 
 

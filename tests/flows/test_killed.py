@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_dbqueue.models import Edge, Flow, FlowPart, Line, Message, Ticket
-from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.keepers import Keepers
 from tests.factories import let_end
 from tests.flows import killed_flow
+from tests.flows.fans import keep
 from tests.flows.killed_flow import QUEUE
 from tests.systems.kills import End, killed
 
@@ -45,9 +44,7 @@ def let_all_end() -> Counter[str]:
     let_end(*Message.objects.filter(status="run"))
     Message.objects.rescue()
     for _ in range(3):
-        keeper = Keepers(session_of("default"))
-        while keeper.turn():
-            pass
+        keep()
         while messages := Message.objects.claim(10, queue=QUEUE):
             assert Message.objects.ack(messages) == []
     return Counter(message.payload for message in Message.objects.filter(status="y", error=None))

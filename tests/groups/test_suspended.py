@@ -14,8 +14,8 @@ from django_dbqueue.lifecycle.expired_streams import PARKED
 from django_dbqueue.models import Event, Group, Line, Message, Step, Ticket, Waiter
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, row
+from tests.flows.fans import keep
 from tests.groups.rows import nothing_is_left
 from tests.groups.sending import payloads, send
 from tests.lifecycle.test_why import ask
@@ -50,12 +50,6 @@ def let_go_on(message: Message) -> None:
     Event.objects.emit("paid", 5)
     Step.objects.filter(kind="sleep").update(until=DbNow())
     Message.objects.delayed().filter(pk=message.pk).update(available_at=DbNow())
-
-
-def keep() -> None:
-    keeper = Keepers(session_of("default"))
-    while keeper.turn():
-        pass
 
 
 @calls

@@ -13,8 +13,9 @@ import pytest
 from django_dbqueue import Envelope, LeaseLost, flow
 from django_dbqueue.models import Edge, Message
 from tests.factories import QUEUE, let_end, row
+from tests.flows.fans import keep
 from tests.stepper.contenders import SETTLEMENTS, claim
-from tests.stepper.lanes import ENDS, ends, keep
+from tests.stepper.lanes import ENDS, ends
 from tests.stepper.scene import Ended, Scene
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from django.test import override_settings
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, let_end, row
+from tests.flows.fans import keep
 from tests.stepper.contenders import SETTLEMENTS, claim
 from tests.stepper.lanes import (
     ENDS,
@@ -21,7 +22,6 @@ from tests.stepper.lanes import (
     assert_lane_is_right,
     assert_rest_runs_in_order,
     ends,
-    keep,
     may_run,
     running,
     send,
