@@ -12,8 +12,8 @@ from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import choose_all, confirm, fill, group_of, ordered, said, untouched
 from tests.admin.conftest import url
 from tests.admin.failing import failed
-from tests.bulk.orders import counts, go_on
 from tests.factories import waiting
+from tests.operations.orders import counts, go_on
 
 if TYPE_CHECKING:
     pass

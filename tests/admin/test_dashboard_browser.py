@@ -17,8 +17,8 @@ from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.models import Message, Queue, QueueMinute, Worker
 from django_dbqueue.models.fields import clock
 from tests.admin.conftest import make_dead, make_done, make_stuck
+from tests.insight.passing import begin, ended_in_the_last_minute
 from tests.patience import patience
-from tests.stats.passing import begin, ended_in_the_last_minute
 
 if TYPE_CHECKING:
     from tests.admin.browser import Page

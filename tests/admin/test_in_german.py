@@ -24,9 +24,9 @@ from tests.admin.confirmations import ask, confirm
 from tests.admin.conftest import make_dead, make_ready, url
 from tests.admin.crawl import crawl, kind_of
 from tests.admin.world import fill
-from tests.bulk.orders import go_on
 from tests.commands.running import run
 from tests.factories import row
+from tests.operations.orders import go_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.operations.bulk import COUNTED
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
-from tests.bulk.orders import next_step
+from tests.operations.orders import next_step
 from tests.scale.counters import Examined, examined
 from tests.scale.filled import MOST, SIZES, filled
 from tests.scale.pages import paths

@@ -10,7 +10,7 @@ from django_dbqueue import flow
 from django_dbqueue.models import Edge, Message
 from tests.doctor.conftest import examined, levels
 from tests.factories import QUEUE, claim_one
-from tests.lifecycle.test_why import ask
+from tests.insight.test_why import ask
 
 if TYPE_CHECKING:
     from django_dbqueue.flows.flow_rows import Part

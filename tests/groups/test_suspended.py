@@ -18,7 +18,7 @@ from tests.factories import QUEUE, claim_one, claimed, row
 from tests.flows.fans import keep
 from tests.groups.rows import nothing_is_left
 from tests.groups.sending import payloads, send
-from tests.lifecycle.test_why import ask
+from tests.insight.test_why import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,10 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.pace import LATELY
 from django_dbqueue.worker.settler import Settler
+from tests.lifecycle.conftest import removing
 from tests.worker.clock import Clock, Turns
+
+__all__ = ["removing"]
 
 
 @pytest.fixture
