@@ -51,16 +51,6 @@ def deliver(message: Message, holding: Holding) -> Delivery:
     return delivery
 
 
-@pytest.fixture
-def board() -> Board:
-    return Board(10)
-
-
-@pytest.fixture
-def settler(board: Board) -> Settler:
-    return Settler(Message, "default", Holding(board), board)
-
-
 def add(settler: Settler, *messages: Message) -> None:
     for message in messages:
         settler.add(deliver(message, settler._holding), ACK, 0.0)
