@@ -47,14 +47,13 @@ FACTS = (
     "tests/test_words.py",
     "tests/test_translations.py",
     "tests/test_versions.py",
-    "tests/test_servers.py",
-    "tests/test_gate.py",
     "tests/systems/test_comparison.py",
 )
 """What knows the whole project, and so refuses most changes: first, since it needs no server and no minute."""
 
 
-PLANTED = "tests/test_mutants.py::test_each_planted_bug_can_be_planted_today_and_names_tests_that_are_there"
+TOOLS = "tests/tools"
+PLANTED = "tests/tools/test_mutants.py::test_each_planted_bug_can_be_planted_today_and_names_tests_that_are_there"
 PAGES = (
     "tests/admin/test_access.py::test_no_get_changes_anything",
     "tests/admin/test_contents.py::test_no_page_at_all_shows_what_is_redacted",
@@ -71,11 +70,11 @@ WALKED = ["tests/test_docs.py::test_the_page_does_what_it_says"]
 
 NIGHT = (
     # tools of ours, the site, and the pages that are followed
-    "tests/test_mutants.py",
-    "tests/test_benchmark_*.py",
-    "tests/test_release.py",
-    "tests/test_site.py",
-    "tests/test_*_page.py",
+    "tests/tools/test_mutants.py",
+    "tests/tools/test_benchmark_*.py",
+    "tests/tools/test_release.py",
+    "tests/tools/test_site.py",
+    "tests/pages/test_*_page.py",
     "tests/monitors/test_observability_page.py",
     "tests/testing/test_docs_examples.py",
     "tests/testing/test_strange_project.py",
@@ -85,7 +84,7 @@ NIGHT = (
     "tests/systems/test_000_*.py",
     "tests/systems/test_003_owners_and_takeover.py",
     "tests/systems/test_killed_at_an_event.py",
-    "tests/bulk/test_deaths.py",
+    "tests/operations/test_deaths.py",
     "tests/flows/test_killed.py",
     "tests/sentry/test_processes.py",
     "tests/routines/test_many.py",
@@ -108,13 +107,24 @@ def seeing(database: str, *folders: str) -> list[str]:
 SEEN = (STEPPER, "tests/importers/", "tests/tasks/", "tests/worker/")
 """Folders that servers are asked of nothing but what sees a planted bug there."""
 STATEMENTS = (
-    "tests/bulk/test_bulk.py",
+    "tests/claims",
     "tests/concurrency",
+    "tests/consumers/test_unrun.py",
+    "tests/failures",
     "tests/flows",
     "tests/groups",
+    "tests/history",
+    *(f"tests/insight/test_{each}.py" for each in ("listing", "why", "why_suspended")),
     "tests/lifecycle",
+    "tests/liveness",
+    "tests/models",
+    "tests/operations",
     "tests/routines",
+    "tests/sessions",
+    "tests/states",
+    "tests/steps",
     "tests/streams",
+    *(f"tests/worker/test_{each}.py" for each in ("on_ack_of_a_worker", "results_of_the_dead", "shared_commit")),
 )
 OF_A_SERVER = {
     "mariadb": (*STATEMENTS, "tests/checks/test_on_mysql.py", "tests/doctor/test_on_mysql.py", "tests/plans"),
@@ -130,11 +140,11 @@ ALIKE = (
     *NIGHT,
     "tests/concurrency/test_retry.py::test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_anew",
     "tests/concurrency/test_transient_errors.py",
-    "tests/lifecycle/test_fingerprint.py",
+    "tests/failures/test_fingerprint.py",
     "tests/lifecycle/test_max_reads.py::test_a_thousand_whose_reads_were_spent_hold_nobody_up",
-    "tests/lifecycle/test_operators.py",
+    "tests/operations/test_operators.py",
     "tests/lifecycle/test_payloads.py",
-    "tests/lifecycle/test_routing.py",
+    "tests/sessions/test_routing.py",
     "tests/plans/test_bulk.py",
     "tests/plans/test_events.py",
     "tests/routines/test_cost.py",
@@ -142,13 +152,16 @@ ALIKE = (
     "tests/routines/test_takeover.py",
 )
 """What says nearly the same on each server, and so is asked of SQLite alone."""
-AS_ON_MARIADB = tuple(
-    f"tests/lifecycle/test_{each}.py"
-    for each in (
-        *("depths", "events", "failures", "failures_counted", "hydration", "journeys", "listing", "pausing"),
-        *("pause_with_end", "queues_in_use", "signals", "sleeps", "snapshots", "undecodable", "waits"),
-        *("waits_that_end", "why", "why_suspended"),
-    )
+AS_ON_MARIADB = (
+    "tests/failures/test_failures.py",
+    "tests/failures/test_failures_counted.py",
+    *(f"tests/insight/test_{each}.py" for each in ("listing", "why", "why_suspended")),
+    *(f"tests/lifecycle/test_{each}.py" for each in ("events", "signals", "undecodable")),
+    "tests/models/test_hydration.py",
+    *(f"tests/operations/test_{each}.py" for each in ("pausing", "pause_with_end")),
+    *(f"tests/sessions/test_{each}.py" for each in ("journeys", "snapshots")),
+    *(f"tests/states/test_{each}.py" for each in ("depths", "queues_in_use")),
+    *(f"tests/steps/test_{each}.py" for each in ("sleeps", "waits", "waits_that_end")),
 )
 """What says nearly the same on MySQL as on MariaDB."""
 
@@ -188,12 +201,15 @@ PARTS: Mapping[str, Sequence[Part]] = {
     "facts": [
         Part("what knows the whole project", ["sqlite"], [*FACTS, PLANTED], WALKED),
     ],
+    "tools": [
+        Part("what tries our own tools", ["sqlite"], [TOOLS], NIGHT),
+    ],
     "sqlite": [
         Part(
             "all but the slow",
             ["sqlite"],
             ["tests"],
-            [*FACTS, *BROWSER.files, *WALKED, *NIGHT, *(f"{each}*" for each in ELSEWHERE)],
+            [*FACTS, f"{TOOLS}/*", *BROWSER.files, *WALKED, *NIGHT, *(f"{each}*" for each in ELSEWHERE)],
         ),
     ],
     "postgres": [
@@ -249,7 +265,7 @@ PARTS: Mapping[str, Sequence[Part]] = {
             marks="not nightly",
             touched=["django_dbqueue/admin/", "django_dbqueue/templates/", "django_dbqueue/static/"],
         ),
-        Part("the site", ["sqlite"], ["tests/test_site.py"], touched=["docs/"]),
+        Part("the site", ["sqlite"], ["tests/tools/test_site.py"], touched=["docs/"]),
         *(
             Part("all of it", ["sqlite"], [*tests], touched=[each for each in BY_FOLDER if BY_FOLDER[each] == [*tests]])
             for tests in sorted({tuple(each) for each in BY_FOLDER.values()})

@@ -8,7 +8,7 @@ from django.test import Client
 
 from django_dbqueue.models import BulkOperation, Failure, Message
 from tests.admin.conftest import url
-from tests.bulk.orders import OPERATIONS
+from tests.operations.orders import OPERATIONS
 
 if TYPE_CHECKING:
     from django.http import HttpResponse

@@ -92,7 +92,7 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.click('input[type="submit"].default')
     assert "Reject: 1 message." in page.text
     page.shot("detail_dead")
-    assert Message.objects.get(pk=rows["ready"].pk).error == "Rejected by op: wrong address"
+    assert Message.objects.get(pk=rows["ready"].pk).error.endswith("by op: wrong address")
 
     # Pause a queue that has no row yet.
     page.open(url("changelist", model="queue"))

@@ -109,7 +109,7 @@ def test_the_parts_of_the_page_have_headings_that_name_them(page: Page) -> None:
     page.log_in()
     page.open(url("change", message.pk))
     headings = [each.text for each in page.driver.find_elements("css selector", "#content-main h2")]
-    assert headings[0] == "Why is it stuck?"
+    assert "stuck" in headings[0]
     assert "Life of the message" in headings
     for section in page.driver.find_elements("css selector", "section.module"):
         assert page.find(f"#{section.get_attribute('aria-labelledby')}").text

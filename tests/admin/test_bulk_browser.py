@@ -10,7 +10,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.models import BulkOperation, Failure, Message
 from django_dbqueue.operations import bulk
 from tests.admin.conftest import url
-from tests.bulk.orders import OPERATIONS, counts
+from tests.operations.orders import OPERATIONS, counts
 from tests.process.conftest import start_worker
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from django_dbqueue.models import BulkOperation, Message, Worker
 from django_dbqueue.operations import bulk
 from tests.admin.bulk_orders import choose_all, confirm, fill, ordered, said
 from tests.admin.conftest import url
-from tests.bulk.orders import OPERATIONS, counts, go_on, next_step
 from tests.factories import waiting
+from tests.operations.orders import OPERATIONS, counts, go_on, next_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable

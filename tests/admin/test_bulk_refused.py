@@ -14,7 +14,7 @@ from django_dbqueue.models import BulkOperation, Message
 from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, said, untouched
 from tests.admin.conftest import url
 from tests.admin.failing import failed
-from tests.bulk.orders import OPERATIONS, counts, go_on
+from tests.operations.orders import OPERATIONS, counts, go_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 from tests.factories import behind
-from tests.stats.passing import begin, ended_in_the_last_minute
+from tests.insight.passing import begin, ended_in_the_last_minute
 
 if TYPE_CHECKING:
     from collections.abc import Callable

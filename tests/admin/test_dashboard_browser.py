@@ -17,8 +17,8 @@ from django_dbqueue.insight.histogram import Histogram
 from django_dbqueue.models import Message, Queue, QueueMinute, Worker
 from django_dbqueue.models.fields import clock
 from tests.admin.conftest import make_dead, make_done, make_stuck
+from tests.insight.passing import begin, ended_in_the_last_minute
 from tests.patience import patience
-from tests.stats.passing import begin, ended_in_the_last_minute
 
 if TYPE_CHECKING:
     from tests.admin.browser import Page
@@ -68,6 +68,12 @@ def trouble(page: Page) -> str:
     return str(page.find(".dbqueue-said").text)
 
 
+def open_dashboard(page: Page) -> None:
+    page.log_in()
+    page.open(HOME)
+    page.find(CHART)
+
+
 def pause(page: Page) -> None:
     """Press the button without moving the focus."""
     page.driver.execute_script("document.querySelector('.dbqueue-pause').click()")
@@ -75,9 +81,7 @@ def pause(page: Page) -> None:
 
 def test_a_person_sees_the_chart_move_as_messages_finish(page: Page) -> None:
     begin()
-    page.log_in()
-    page.open(HOME)
-    page.find(CHART)
+    open_dashboard(page)
     before = drawn(page)
     ended_in_the_last_minute(*(make_done("emails") for _ in range(5)))
     page.until(lambda: drawn(page) != before, "another chart")
@@ -122,9 +126,7 @@ def test_after_a_drain_each_chart_shows_it_and_no_axis_says_a_number_twice(
 ) -> None:
     watch = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LABELS})
     try:
-        page.log_in()
-        page.open(HOME)
-        page.find(CHART)
+        open_dashboard(page)
         empty = ticks(page)
         Message.objects.enqueue_many([{"do": "ok"}, {"do": "retry", "after": 0}, {"do": "reject"}], queue="test")
         command = [sys.executable, "-m", "django", "run_queue_worker", "--drain", "--queues", "test"]
@@ -145,9 +147,7 @@ def test_after_a_drain_each_chart_shows_it_and_no_axis_says_a_number_twice(
 
 def test_the_dashboard_looks_like_this(page: Page) -> None:
     fill()
-    page.log_in()
-    page.open(HOME)
-    page.find(CHART)
+    open_dashboard(page)
     with page.window(1280, 1260):
         page.picture("dashboard")  # in docs/console.md and docs/index.md
     assert page.find('tr[data-queue="thumbnails"]').text.split("\n")[1] == "by ann: the image server is being moved"
@@ -156,9 +156,7 @@ def test_the_dashboard_looks_like_this(page: Page) -> None:
 
 def test_it_is_worked_by_keyboard_alone(page: Page) -> None:
     fill()
-    page.log_in()
-    page.open(HOME)
-    page.find(CHART)
+    open_dashboard(page)
     page.tab_to('.dbqueue-bar a[href*="span=day"]')
     page.enter()
     assert page.find('.dbqueue-bar a[aria-current="page"]').text == "last day"
@@ -176,8 +174,7 @@ def test_it_is_worked_by_keyboard_alone(page: Page) -> None:
 
 def test_the_focus_and_what_was_opened_outlast_a_refresh(page: Page) -> None:
     fill()
-    page.log_in()
-    page.open(HOME)
+    open_dashboard(page)
     pause(page)
     page.tab_to(".dbqueue-points summary")
     page.press(Keys.SPACE)
@@ -191,9 +188,7 @@ def test_the_focus_and_what_was_opened_outlast_a_refresh(page: Page) -> None:
 
 def test_a_page_whose_server_is_away_says_so_and_then_that_it_is_back(page: Page) -> None:
     fill()
-    page.log_in()
-    page.open(HOME)
-    page.find(CHART)
+    open_dashboard(page)
     page.driver.execute_cdp_cmd("Network.enable", {})
     away = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away)
@@ -212,9 +207,7 @@ def test_a_page_whose_session_has_ended_says_so(page: Page) -> None:
 
 def test_in_the_dark_the_charts_are_drawn_in_other_colours(page: Page) -> None:
     fill()
-    page.log_in()
-    page.open(HOME)
-    page.find(CHART)
+    open_dashboard(page)
     page.find(".dbqueue-pause").click()
     bright = drawn(page)
     page.go_dark()

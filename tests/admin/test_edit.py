@@ -50,7 +50,8 @@ def test_what_was_written_is_sent_and_logged(browser: Client, make: Callable[...
     assert said(response) == f"Message #{old.pk} was sent anew as #{new.pk}."
     assert (new.payload, new.key, row(old)["status"]) == ({"n": "ü"}, "k", "y")
     entry = LogEntry.objects.get()
-    assert (entry.object_id, entry.change_message) == (str(old.pk), f"Sent anew with an edited payload: #{new.pk}.")
+    assert entry.object_id == str(old.pk)
+    assert f"#{new.pk}" in entry.change_message
 
 
 def test_a_payload_that_is_wrong_or_the_same_is_asked_for_once_more(browser: Client) -> None:

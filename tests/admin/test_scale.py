@@ -16,12 +16,11 @@ from django_dbqueue.models import BulkOperation, Message
 from django_dbqueue.operations.bulk import COUNTED
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
-from tests.bulk.orders import next_step
-from tests.plans import crowd
-from tests.scale import rows
+from tests.operations.orders import next_step
 from tests.scale.counters import Examined, examined
+from tests.scale.filled import MOST, SIZES, filled
 from tests.scale.pages import paths
-from tests.scale.size import SMALL, TEN_MILLION, Size, hot
+from tests.scale.size import Size, hot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,28 +29,15 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
 pytestmark = pytest.mark.django_db
-MOST = 20_000 if connection.vendor != "sqlite" else 20_000 * 8
-"""Rows; of SQLite, steps of its machine, of which the cheapest look at a row takes eight."""
 FORBIDDEN = re.compile("(?<!_schedule)_(add|delete)( |$)")
 """Ends of the names of pages that Django has and nobody may see: the rows are not written in the admin."""
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(SMALL, id="small"),
-        pytest.param(TEN_MILLION, id="ten million", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.fixture(scope="module", params=SIZES)
 def table(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Size]:
+    with filled(request.param, django_db_blocker) as size:
+        yield size
     with django_db_blocker.unblock():
-        rows.empty()
-        rows.fill(request.param)
-        crowd.gather_statistics(*rows.TABLES)
-    yield request.param
-    with django_db_blocker.unblock():
-        rows.empty()
-        crowd.forget_statistics()
         User.objects.all().delete()
         connection.close()
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.conf import settings
 
+from django_dbqueue.checks.database import check_alias
 from django_dbqueue.checks.wrong_servers import messages
 from django_dbqueue.databases.facts import Examined, Judgement
 from django_dbqueue.envelope import INSERT_SIZE
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from django.core.checks import CheckMessage
+    from django.db.backends.base.base import BaseDatabaseWrapper
 
     from tests.whole_server import WholeServer
 
@@ -50,3 +52,14 @@ def nowhere(database: str, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def unspoiled(whole_server: WholeServer) -> None:
     """What is looked at here nobody else changes meanwhile."""
+
+
+def ids() -> list[str]:
+    messages = check_alias("default")
+    assert all(message.hint for message in messages)
+    return [message.id.removeprefix("dbqueue.") for message in messages]
+
+
+def run(session: BaseDatabaseWrapper, sql: str) -> None:
+    with session.cursor() as cursor:
+        cursor.execute(sql)

@@ -11,23 +11,12 @@ from django_dbqueue.checks import blocking_errors
 from django_dbqueue.checks.database import TABLES, check_alias
 from django_dbqueue.databases import mysql_facts
 from django_dbqueue.models import Message
-from tests.checks.conftest import judged
+from tests.checks.conftest import ids, judged, run
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from tests.whole_server import WholeServer
-
-
-def ids() -> list[str]:
-    messages = check_alias("default")
-    assert all(message.hint for message in messages)
-    return [message.id.removeprefix("dbqueue.") for message in messages]
-
-
-def run(session: BaseDatabaseWrapper, sql: str) -> None:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
 
 
 def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrapper) -> None:

@@ -21,26 +21,28 @@ def test_psycopg_2_is_refused(session: BaseDatabaseWrapper, monkeypatch: Any) ->
     assert "psycopg 3.2" in str(messages[0].hint)
 
 
-def test_a_session_that_answers_before_it_is_on_disk_is_warned_of(session: BaseDatabaseWrapper) -> None:
+@pytest.mark.parametrize(
+    ("setting", "check", "says"),
+    [
+        ("synchronous_commit = off", "dbqueue.W010", "synchronous_commit off"),
+        ("default_transaction_isolation = 'serializable'", "dbqueue.W011", "SERIALIZABLE"),
+    ],
+    ids=["it answers before it is on disk", "another isolation"],
+)
+def test_a_session_that_is_not_as_it_should_be_is_warned_of(
+    session: BaseDatabaseWrapper, setting: str, check: str, says: str
+) -> None:
     with session.cursor() as cursor:
-        cursor.execute("SET synchronous_commit = off")
-    messages = check_alias("default")
-    assert [message.id for message in messages] == ["dbqueue.W010"]
-    assert "synchronous_commit off" in messages[0].msg
+        cursor.execute(f"SET {setting}")
+    [message] = check_alias("default")
+    assert message.id == check
+    assert says in message.msg
 
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
 def test_a_server_that_a_crash_can_damage_is_warned_of(name: str) -> None:
     assert [message.id for message in judged(postgresql_facts.durability, {name: "off"})] == ["dbqueue.W010"]
     assert judged(postgresql_facts.durability, {name: "on", "synchronous_commit": "local"}) == []
-
-
-def test_another_isolation_of_the_session_is_warned_of(session: BaseDatabaseWrapper) -> None:
-    with session.cursor() as cursor:
-        cursor.execute("SET default_transaction_isolation = 'serializable'")
-    messages = check_alias("default")
-    assert [message.id for message in messages] == ["dbqueue.W011"]
-    assert "SERIALIZABLE" in messages[0].msg
 
 
 @pytest.mark.parametrize(("name", "found"), [("REPEATABLE_READ", ["dbqueue.W011"]), ("READ_COMMITTED", [])])

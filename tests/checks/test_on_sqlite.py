@@ -6,20 +6,10 @@ import pytest
 
 from django_dbqueue.checks.database import check_alias, check_connection
 from django_dbqueue.databases import Statement, sqlite_facts
+from tests.checks.conftest import ids, run
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
-
-
-def ids() -> list[str]:
-    messages = check_alias("default")
-    assert all(message.hint for message in messages)
-    return [message.id.removeprefix("dbqueue.") for message in messages]
-
-
-def run(session: BaseDatabaseWrapper, sql: str) -> None:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
 
 
 @pytest.mark.parametrize(("level", "danger"), [("OFF", "damage the file"), ("NORMAL", "undo the last commits")])

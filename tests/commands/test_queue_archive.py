@@ -1,4 +1,4 @@
-"""What ``queue_archive`` says, and what it refuses. What it does, tests/lifecycle/test_partitioning.py shows."""
+"""What ``queue_archive`` says, and what it refuses. What it does, tests/history/test_partitioning.py shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db import connection
 
 from django_dbqueue.history import partitioned
 from tests.commands.running import run
-from tests.lifecycle.partitioned_history import archive_at, in_partitions, names, one_table
+from tests.history.partitioned_history import archive_at, in_partitions, names, one_table
 
 __all__ = ["in_partitions", "one_table"]
 pytestmark = pytest.mark.django_db(transaction=True)

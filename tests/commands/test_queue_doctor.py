@@ -34,7 +34,7 @@ def test_where_nothing_is_wrong_it_ends_with_0_and_a_line_of_counts() -> None:
     assert code == 0
     *lines, counts = said.splitlines()
     assert counts.startswith("In all: PROBLEM: 0, WARNING: 0, note: ")
-    assert lines[0] == "ok       settings            The settings in DBQUEUE are valid."
+    assert lines[0].split()[:2] == ["ok", "settings"]
     assert any(line.startswith("ok       claim-plan          ") for line in lines)
 
 

@@ -32,7 +32,8 @@ def resume(*arguments: str) -> Ended:
 def test_a_paused_queue_gives_nothing_until_it_is_resumed() -> None:
     waiting(payload=1)
     ended = pause(QUEUE, "--reason", "line is down", "--by", "ann")
-    assert (ended.code, ended.out, ended.err) == (0, f"Queue {QUEUE} is paused: line is down\n", "")
+    assert (ended.code, ended.err) == (0, "")
+    assert f"{QUEUE} is paused: line is down" in ended.out
     assert claimed() == []
     row = Queue.objects.get(pk=QUEUE)
     assert (row.is_paused, row.paused_by, row.pause_reason) == (True, "ann", "line is down")
@@ -108,9 +109,7 @@ def test_a_name_that_nobody_knows_is_refused_and_none_is_switched() -> None:
     waiting(queue="emails")
     ended = pause("emails", "emials", "--reason", "why")
     assert (ended.code, ended.out) == (3, "")
-    assert ended.err == (
-        "There is no queue 'emials': it has no messages, no worker and no queue row. Did you mean 'emails'?\n"
-    )
+    assert "Did you mean 'emails'?" in ended.err
     assert resume("emials").code == 3
     assert Queue.objects.count() == 0
     assert pause("emials", "--reason", "why", "--create").code == 0

@@ -34,7 +34,8 @@ def end() -> str:
 def test_a_duration_is_in_seconds_or_has_a_unit(given: str, meant: int) -> None:
     began = clock("default")
     ended = pause("--for", given, "--reason", "line is down", "--by", "ann")
-    assert (ended.code, ended.out, ended.err) == (0, f"Queue {QUEUE} is paused until {end()}: line is down\n", "")
+    assert (ended.code, ended.err) == (0, "")
+    assert f"paused until {end()}: line is down" in ended.out
     length = timedelta(seconds=meant)
     assert began + length <= Queue.objects.get().paused_until <= clock("default") + length
     assert claimed() == []

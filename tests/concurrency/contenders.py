@@ -28,9 +28,9 @@ def claim() -> list[Message]:
     return Message.objects.claim(1, queue=QUEUE)
 
 
-def claim_in_transaction() -> list[Message]:
+def claim_in_transaction(queue: str = QUEUE) -> list[Message]:
     """What a claim does before it commits."""
-    return Claimer(Message, DjangoSession("default"), QUEUE).claim(1, lease=60, max_reads=5)
+    return Claimer(Message, DjangoSession("default"), queue).claim(1, lease=60, max_reads=5)
 
 
 def drop_by_key() -> bool:

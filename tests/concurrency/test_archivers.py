@@ -19,7 +19,6 @@ from tests.factories import QUEUE, dead, done, held, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.concurrency.steps import Met
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAITS = connection.vendor != "sqlite"
@@ -54,28 +53,15 @@ def and_one_more(archiver: Callable[[], int]) -> int:
     return archiver()
 
 
-def archive_beside(first: Callable[[], int], second: Callable[[], int], *, then_roll_back: bool = False) -> Met:
-    return meet(first, lambda: and_one_more(second), then_roll_back=then_roll_back, waits=WAITS)
-
-
 @pytest.mark.usefixtures("has_archived_before")
+@pytest.mark.parametrize("is_rolled_back", [False, True])
 @pytest.mark.parametrize(("first", "second"), [(archive, archive), (archive, purge), (purge, archive), (purge, purge)])
-def test_the_second_archiver_waits_until_the_first_has_committed(
-    first: Callable[[], int], second: Callable[[], int]
+def test_the_second_archiver_waits_for_the_firsts_end_and_moves_what_it_left(
+    first: Callable[[], int], second: Callable[[], int], is_rolled_back: bool
 ) -> None:
     messages = [done(), done()]
-    met = archive_beside(first, second)
-    assert (met.first, met.second) == (2, 1)
-    assert history()[-3:-1] == [message.pk for message in messages]
-    assert rows() == []
-
-
-@pytest.mark.usefixtures("has_archived_before")
-@pytest.mark.parametrize("second", [archive, purge])
-def test_when_the_first_archiver_is_rolled_back_the_second_moves_all(second: Callable[[], int]) -> None:
-    messages = [done(), done()]
-    met = archive_beside(archive, second, then_roll_back=True)
-    assert (met.first, met.second) == (2, 3)
+    met = meet(first, lambda: and_one_more(second), then_roll_back=is_rolled_back, waits=WAITS)
+    assert (met.first, met.second) == (2, 3 if is_rolled_back else 1)
     assert history()[-3:-1] == [message.pk for message in messages]
     assert rows() == []
 

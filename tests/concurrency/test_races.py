@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -152,6 +154,21 @@ def test_a_claim_beside_one_that_took_all_gets_nothing_and_does_not_wait() -> No
     met = meet(claim_in_transaction, claim, waits=False)
     assert (met.first, met.second) == ([message], [])
     assert row(message)["read_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [*product(["claim", "claim elsewhere"], ["claim", "ack", "enqueue"]), ("rescue", "claim"), ("rescue", "enqueue")],
+)
+def test_who_finds_nothing_holds_up_nobody(first: str, second: str) -> None:
+    holder = held()
+    due = [] if first == "claim" else [waiting()]
+    find = {"claim": claim_in_transaction, "claim elsewhere": partial(claim_in_transaction, "empty"), "rescue": rescue}
+    met = meet(find[first], {"claim": claim, "ack": holder.ack, "enqueue": waiting}[second], waits=False)
+    assert not met.first
+    assert row(holder)["status"] == ("y" if second == "ack" else "run")
+    assert second != "claim" or met.second == due
+    assert second != "enqueue" or met.second.outcome == "created"
 
 
 def test_a_claim_beside_a_holder_who_gives_back_does_not_wait_for_him() -> None:

@@ -10,7 +10,7 @@ from django.test import override_settings
 from django_dbqueue import Envelope, LeaseLost
 from django_dbqueue.models import Message
 from tests.concurrency.steps import meet
-from tests.factories import QUEUE, held, held_many, row, rows, stuck, waiting
+from tests.factories import QUEUE, held, row, rows, stuck, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,16 +103,6 @@ def test_a_producer_of_its_key_waits_and_finds_it_free_once_the_ack_is_committed
     assert not is_lost(met.first, message)
     assert met.second == finds
     assert Message.objects.count() == 1
-
-
-@pytest.mark.parametrize("lost", [0, 2])
-def test_a_batch_of_nearly_all_rows_does_not_wait_for_the_others(lost: int) -> None:
-    mine, yours = held_many(60), held_many(2)
-    for message in mine[:lost]:
-        Message.objects.get(pk=message.pk).reject("taken away")
-    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
-    assert met.second == mine[:lost]
-    assert Message.objects.count() == 2 + lost
 
 
 def test_one_of_few_rows_does_not_wait_for_the_others() -> None:

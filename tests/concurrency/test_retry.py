@@ -100,7 +100,7 @@ def test_a_lock_that_is_not_to_be_had_is_asked_for_again_until_it_is(
     with aside() as other:
         if database == "sqlite":
             other.open_transaction()
-            refuse_at_once()
+            give_up_after(0.2)
             retried = note_retries(monkeypatch, then=other.commit)
         assert verbs[verb]() is True
         if database == "sqlite":
@@ -124,7 +124,7 @@ def test_a_lock_that_is_not_to_be_had_inside_the_callers_transaction_is_raised(
     with aside() as other:
         other.open_transaction()
         other.do(lambda: touch(message))
-        refuse_at_once()
+        give_up_after(0.2)
         assert isinstance(outcome(work), OperationalError)
         other.roll_back()
     connection.close()
@@ -194,7 +194,7 @@ def give_up_after(seconds: float) -> None:
         elif connection.vendor == "postgresql":
             cursor.execute(f"SET lock_timeout = '{seconds:g}s'")
         else:
-            cursor.execute(f"SET innodb_lock_wait_timeout = {seconds:g}")
+            cursor.execute(f"SET innodb_lock_wait_timeout = {max(1, seconds):g}")
 
 
 def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | None = None) -> threading.Event:
@@ -208,17 +208,6 @@ def note_retries(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] | Non
 
     monkeypatch.setattr(retries, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
     return retried
-
-
-def refuse_at_once() -> None:
-    """Lets this connection's next lock wait fail instead of waiting; the connection is closed by the next test."""
-    with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute("PRAGMA busy_timeout = 0")
-        elif connection.vendor == "postgresql":
-            cursor.execute("SET lock_timeout = '200ms'")
-        else:
-            cursor.execute("SET innodb_lock_wait_timeout = 1")
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statuses import DONE
 from tests.concurrency.steps import aside, meet
 from tests.factories import QUEUE, done
+from tests.insight.passing import HOUR, begin, count, let_pass, minutes
 from tests.process.conftest import wait_until
-from tests.stats.passing import HOUR, begin, count, let_pass, minutes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINUTE = timedelta(minutes=1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
+from django.test import override_settings
 
 from django_dbqueue import DuplicateKey, Envelope, LeaseLost
 from django_dbqueue.consumers.registry import Consumer
@@ -109,17 +110,20 @@ def test_an_update_holds_the_message_that_it_met_until_it_has_written_it(
 # Batches and rows that are none of theirs
 
 
-def test_a_batch_does_not_wait_for_rows_that_are_not_in_it() -> None:
-    mine, yours = held_many(3), held_many(3)
-    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
-    assert (met.first, met.second) == ([], [])
-
-
-def test_a_batch_with_one_lost_does_not_wait_for_rows_that_are_not_in_it() -> None:
-    mine, yours = held_many(3), held_many(3)
-    Message.objects.get(pk=mine[1].pk).reject("taken away")
-    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
-    assert (met.first, met.second) == ([], [mine[1]])
+@pytest.mark.parametrize("on_ack", ["keep", "delete"])
+@pytest.mark.parametrize("lost", [0, 1, 2])
+@pytest.mark.parametrize("rows", [3, 60], ids=["few", "nearly all rows"])
+def test_a_batch_does_not_wait_for_rows_that_are_not_in_it(rows: int, lost: int, on_ack: str) -> None:
+    """A server that reads a small table whole to find what the batch names runs into everybody's locks."""
+    with override_settings(DBQUEUE={"DEFAULTS": {"on_ack": on_ack}}):
+        mine, yours = held_many(rows), held_many(3)
+        for message in mine[1 : 1 + lost]:
+            Message.objects.get(pk=message.pk).reject("taken away")
+        met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
+    assert (met.first, met.second) == ([], mine[1 : 1 + lost])
+    assert Message.objects.filter(pk__in=[message.pk for message in mine]).count() == (
+        lost if on_ack == "delete" else rows
+    )
 
 
 def test_an_enqueue_of_many_keys_does_not_wait_for_other_keys() -> None:
@@ -137,16 +141,6 @@ def test_the_archive_does_not_wait_for_rows_that_it_does_not_take() -> None:
         done()
     met = meet(holder.extend, lambda: Message.objects.archive(QUEUE, older_than=0), waits=False)
     assert met.second == 3
-
-
-@pytest.mark.parametrize("lost", [0, 1])
-def test_a_batch_of_nearly_all_rows_does_not_wait_for_the_others(lost: int) -> None:
-    """A server that reads a small table whole to find what the batch names runs into everybody's locks."""
-    mine, yours = held_many(60), held_many(2)
-    for message in mine[:lost]:
-        Message.objects.get(pk=message.pk).reject("taken away")
-    met = meet(lambda: Message.objects.extend(yours, 60), lambda: Message.objects.ack(mine), waits=False)
-    assert met.second == mine[:lost]
 
 
 def test_a_history_of_nearly_all_rows_does_not_wait_for_the_others() -> None:

@@ -162,31 +162,15 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], Coroutine[Any, Any, None]]
 }
 
 
-async def _do(message: Message) -> None:
+@consumer("coroutines", max_reads=3, backoff=0.05, backoff_max=0.2)
+@consumer("coroutines-timed", timeout=0.5, lease=3, max_reads=2, backoff=0.05, backoff_max=0.2)
+@consumer("coroutines-generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
+@consumer("coroutines-short-lease", lease=2, max_reads=3, backoff=0.05, backoff_max=0.2)
+async def do_as_told(message: Message) -> None:
     what: Any = message.payload
     note("begin", message, thread=threading.get_ident())
     await _DEEDS[what["do"]](message, what)
     note("end", message)
-
-
-@consumer("coroutines", max_reads=3, backoff=0.05, backoff_max=0.2)
-async def do_as_told(message: Message) -> None:
-    await _do(message)
-
-
-@consumer("coroutines-timed", timeout=0.5, lease=3, max_reads=2, backoff=0.05, backoff_max=0.2)
-async def do_in_time(message: Message) -> None:
-    await _do(message)
-
-
-@consumer("coroutines-generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
-async def do_in_plenty_of_time(message: Message) -> None:
-    await _do(message)
-
-
-@consumer("coroutines-short-lease", lease=2, max_reads=3, backoff=0.05, backoff_max=0.2)
-async def do_on_a_short_lease(message: Message) -> None:
-    await _do(message)
 
 
 @asynccontextmanager

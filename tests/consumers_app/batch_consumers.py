@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from django_dbqueue.models import Message
 
 
-def _do(messages: list[Message]) -> None:
+@consumer("batches", batch=50, max_reads=3, backoff=0.05, backoff_max=0.2)
+@consumer("batches-transactional", batch=50, transactional=True, max_reads=3, backoff=0.05, backoff_max=0.2)
+@consumer("batches-timed", batch=50, transactional=True, timeout=0.5, max_reads=1)
+@consumer("batches-short-lease", batch=50, transactional=True, lease=2, max_reads=3, backoff=0.05, backoff_max=0.2)
+@consumer("batches-patient", batch=5, batch_wait=50.0, max_reads=3)
+@consumer("batches-hasty", batch=500, batch_wait=0.05, max_reads=3)
+def take_many(messages: list[Message]) -> None:
     note("call", messages[0], ids=[message.pk for message in messages])
     for gate in (Path(message.payload["file"]) for message in messages if "file" in message.payload):
         while not gate.exists():  # before anything is written: SQLite has one writer
@@ -32,33 +38,3 @@ def _do(messages: list[Message]) -> None:
         if what["do"] == "hang":
             time.sleep(600)
     note("returned", messages[0])
-
-
-@consumer("batches", batch=50, max_reads=3, backoff=0.05, backoff_max=0.2)
-def take_many(messages: list[Message]) -> None:
-    _do(messages)
-
-
-@consumer("batches-transactional", batch=50, transactional=True, max_reads=3, backoff=0.05, backoff_max=0.2)
-def take_many_in_one_commit(messages: list[Message]) -> None:
-    _do(messages)
-
-
-@consumer("batches-timed", batch=50, transactional=True, timeout=0.5, max_reads=1)
-def take_many_in_time(messages: list[Message]) -> None:
-    _do(messages)
-
-
-@consumer("batches-short-lease", batch=50, transactional=True, lease=2, max_reads=3, backoff=0.05, backoff_max=0.2)
-def take_many_on_a_short_lease(messages: list[Message]) -> None:
-    _do(messages)
-
-
-@consumer("batches-patient", batch=5, batch_wait=50.0, max_reads=3)
-def wait_for_many(messages: list[Message]) -> None:
-    _do(messages)
-
-
-@consumer("batches-hasty", batch=500, batch_wait=0.05, max_reads=3)
-def wait_a_moment(messages: list[Message]) -> None:
-    _do(messages)

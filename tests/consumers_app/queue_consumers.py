@@ -28,52 +28,20 @@ if "DBQUEUE_TEST_MEMORY" in os.environ:  # in the child, so that what was import
 
 
 @consumer("test", max_reads=3, backoff=0.05, backoff_max=0.2)
+@consumer("transactional", transactional=True, max_reads=3, backoff=0.05, backoff_max=0.2)
+@consumer("transactional-short-lease", transactional=True, lease=2, max_reads=3)
+@consumer("transactional-timed", transactional=True, timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
+@consumer("second", max_reads=3)
+@consumer("third", max_reads=3)
+@consumer("short-lease", lease=2, max_reads=5, backoff=0.05, backoff_max=0.2)
+@consumer("timed", timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
+# For what has to end in time, on a busy machine too; on "timed" nothing does.
+@consumer("generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
 def do_as_told(message: Message) -> None:
     what = message.payload
     note("begin", message)
     DEEDS[what["do"]](message, what)
     note("end", message, lost=message.lease_lost)
-
-
-@consumer("transactional", transactional=True, max_reads=3, backoff=0.05, backoff_max=0.2)
-def do_in_a_transaction(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("transactional-short-lease", transactional=True, lease=2, max_reads=3)
-def do_in_a_transaction_on_a_short_lease(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("transactional-timed", transactional=True, timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
-def do_in_a_transaction_in_time(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("second", max_reads=3)
-def do_as_told_beside(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("third", max_reads=3)
-def do_as_told_as_well(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("short-lease", lease=2, max_reads=5, backoff=0.05, backoff_max=0.2)
-def do_on_a_short_lease(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("timed", timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
-def do_in_time(message: Message) -> None:
-    do_as_told(message)
-
-
-@consumer("generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
-def do_in_plenty_of_time(message: Message) -> None:
-    """For what has to end in time, on a busy machine too; on "timed" nothing does."""
-    do_as_told(message)
 
 
 @consumer("async", max_reads=2, backoff=0.05, backoff_max=0.2)

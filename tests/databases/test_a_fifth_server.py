@@ -19,22 +19,17 @@ FIFTH = ROOT / "tests" / "databases" / "fifth" / "base.py"
 MOST = 20
 """Lines, without those of its docstrings and between its parts."""
 FILES = [
-    f"tests/lifecycle/test_{each}.py"
-    for each in (
-        "archive",
-        "depths",
-        "enqueue",
-        "enqueue_refused",
-        "events",
-        "max_reads",
-        "on_conflict",
-        "operators",
-        "rescue",
-        "settle",
-        "settle_many",
-        "sleeps",
-        "waits",
-    )
+    *(
+        f"tests/lifecycle/test_{each}.py"
+        for each in (
+            *("archive", "enqueue", "enqueue_refused", "events", "max_reads", "on_conflict"),
+            *("rescue", "settle", "settle_many"),
+        )
+    ),
+    "tests/operations/test_operators.py",
+    "tests/states/test_depths.py",
+    "tests/steps/test_sleeps.py",
+    "tests/steps/test_waits.py",
 ]
 """Some that don't ask which server they are on."""
 

@@ -16,6 +16,8 @@ from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
 
 if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
     from tests.whole_server import WholeServer
 
 _OF = {
@@ -81,3 +83,12 @@ def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:
 @pytest.fixture(autouse=True)
 def unspoiled(whole_server: WholeServer) -> None:
     """What is looked at here nobody else changes meanwhile."""
+
+
+def examined_between(session: BaseDatabaseWrapper, spoil: str, mend: str) -> dict[str, list[Finding]]:
+    """What is found while something is spoiled that outlasts the session."""
+    run(session, spoil)
+    try:
+        return examined()
+    finally:
+        run(session, mend)

@@ -9,7 +9,7 @@ from django_dbqueue.databases.partitioning_sql import OLD, TABLE
 from django_dbqueue.doctor import archive_checks
 from django_dbqueue.history import partitioned
 from tests.doctor.conftest import examined, levels, run, wrong
-from tests.lifecycle.partitioned_history import SESSION, archive_at, in_partitions, one_table, partition, record_purged
+from tests.history.partitioned_history import SESSION, archive_at, in_partitions, one_table, partition, record_purged
 from tests.spark.archives import archive
 
 __all__ = ["in_partitions", "one_table"]

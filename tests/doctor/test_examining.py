@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,9 +13,10 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import modify_settings, override_settings
 
+from django_dbqueue import doctor
 from django_dbqueue.databases import server_of
 from django_dbqueue.databases.indexes import Index
-from django_dbqueue.doctor import claim_checks, clocks, worker_checks
+from django_dbqueue.doctor import claim_checks, clocks
 from django_dbqueue.doctor.check import Check
 from django_dbqueue.doctor.checklist import CHECKS
 from django_dbqueue.doctor.examination import FIRST
@@ -46,34 +49,9 @@ def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wro
 
 
 def test_every_check_that_is_written_is_on_the_list() -> None:
-    from django_dbqueue.doctor import (
-        archive_checks,
-        group_checks,
-        rights,
-        schedule_checks,
-        servers,
-        session_checks,
-        tables,
-        task_checks,
-        versions,
-    )
-
-    modules = (
-        archive_checks,
-        claim_checks,
-        clocks,
-        group_checks,
-        rights,
-        schedule_checks,
-        servers,
-        session_checks,
-        tables,
-        task_checks,
-        versions,
-        worker_checks,
-    )
-    written = [each for module in modules for each in vars(module).values() if isinstance(each, Check)]
-    assert sorted(map(id, written)) == sorted(map(id, CHECKS))
+    modules = [import_module(f"{doctor.__name__}.{each.name}") for each in iter_modules(doctor.__path__)]
+    written = {id(each) for module in modules for each in vars(module).values() if isinstance(each, Check)}
+    assert sorted(written) == sorted(map(id, CHECKS))
 
 
 def test_the_look_changes_nothing_and_leaves_no_transaction_open() -> None:

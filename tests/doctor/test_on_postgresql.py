@@ -11,7 +11,7 @@ from django.db import connection
 
 from django_dbqueue.doctor import versions
 from django_dbqueue.models import Message
-from tests.doctor.conftest import examined, levels, run, wrong
+from tests.doctor.conftest import examined, examined_between, levels, run, wrong
 from tests.factories import waiting
 from tests.plans import crowd
 from tests.process.pooler import relay
@@ -56,11 +56,7 @@ def test_a_planner_that_is_kept_from_the_index_is_a_problem(session: BaseDatabas
     crowd.gather_statistics()
     assert wrong(examined()) == ["unserved-queues"]
     valid = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'dbqueue_claim'::regclass"
-    run(session, valid.format(False))  # as a REINDEX CONCURRENTLY that failed leaves one
-    try:
-        found = examined()
-    finally:
-        run(session, valid.format(True))
+    found = examined_between(session, valid.format(False), valid.format(True))  # as a REINDEX that failed leaves it
     assert levels(found, "claim-plan") == ["problem"]
     assert "reads by no index" in found["claim-plan"][0].found
 
@@ -69,32 +65,25 @@ def test_a_planner_that_is_kept_from_the_index_is_a_problem(session: BaseDatabas
 
 
 def test_a_table_that_a_crash_empties_is_a_problem(session: BaseDatabaseWrapper) -> None:
-    run(session, "ALTER TABLE django_dbqueue_schedule SET UNLOGGED")
-    try:
-        found = examined()
-    finally:
-        run(session, "ALTER TABLE django_dbqueue_schedule SET LOGGED")
+    mend = "ALTER TABLE django_dbqueue_schedule SET LOGGED"
+    found = examined_between(session, "ALTER TABLE django_dbqueue_schedule SET UNLOGGED", mend)
     assert wrong(found) == ["storage"]
-    assert found["storage"][0].do == "ALTER TABLE django_dbqueue_schedule SET LOGGED"
+    assert found["storage"][0].do == mend
 
 
 def test_a_table_that_is_not_swept_is_a_warning(session: BaseDatabaseWrapper) -> None:
-    run(session, "ALTER TABLE django_dbqueue_message SET (autovacuum_enabled = false)")
-    try:
-        found = examined()
-    finally:
-        run(session, "ALTER TABLE django_dbqueue_message RESET (autovacuum_enabled)")
+    table = "ALTER TABLE django_dbqueue_message"
+    found = examined_between(
+        session, f"{table} SET (autovacuum_enabled = false)", f"{table} RESET (autovacuum_enabled)"
+    )
     assert levels(found, "storage") == ["warning", "ok"]
     assert "Autovacuum is switched off for the table django_dbqueue_message" in found["storage"][0].found
 
 
 def test_an_index_that_was_left_half_built_is_a_problem(session: BaseDatabaseWrapper) -> None:
     """As a CREATE INDEX CONCURRENTLY leaves it that was cut off."""
-    run(session, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'dbqueue_claim'::regclass")
-    try:
-        found = examined()
-    finally:
-        run(session, "UPDATE pg_index SET indisvalid = true WHERE indexrelid = 'dbqueue_claim'::regclass")
+    valid = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'dbqueue_claim'::regclass"
+    found = examined_between(session, valid.format(False), valid.format(True))
     assert wrong(found) == ["indexes"]
     assert found["indexes"][0].do == "REINDEX INDEX CONCURRENTLY dbqueue_claim"
 

@@ -47,7 +47,8 @@ def test_tasks_that_are_here_are_fine_and_so_is_a_queue_without_any() -> None:
     waiting(queue="jobs", headers={"trace": "1"})
     written_by_sql("1", queue="jobs", headers_text="{", available_at=DbNow())
     [finding] = found_of("tasks")
-    assert (finding.level, finding.found) == ("ok", "No waiting message names a task (messages examined: 3).")
+    assert finding.level == "ok"
+    assert "examined: 3" in finding.found
     naming(ADD)
     naming(ADD, delay=3600)
     [finding] = found_of("tasks")
@@ -114,7 +115,7 @@ def test_of_many_tasks_that_are_not_here_the_first_are_named(monkeypatch: pytest
         naming(f"no.such.task{number}")
     found = found_of("tasks")
     assert [each.level for each in found] == ["warning"] * 3
-    assert found[2].found == "More tasks can't be imported here than the 2 listed."
+    assert "than the 2 listed" in found[2].found
 
 
 def kept_until(number: int, hours: float) -> None:

@@ -44,7 +44,7 @@ def test_of_many_workers_that_are_gone_the_first_are_named_and_the_rest_is_count
         worker(number, beat_at=AGO, late_at=AGO)
     found = examined()
     assert levels(found, "workers") == ["warning"] * 3
-    assert found["workers"][2].found == "In all, 5 workers are late."
+    assert "5 workers" in found["workers"][2].found
 
 
 def test_a_queue_with_due_messages_and_no_worker_that_lives_is_a_warning() -> None:
@@ -120,4 +120,4 @@ def test_of_many_queues_that_nobody_serves_the_first_are_named(
         waiting(queue=f"q{number}")
     found = examined()
     assert levels(found, "unserved-queues") == ["warning"] * 3
-    assert found["unserved-queues"][2].found == "More queues are waiting than the 2 listed here."
+    assert "than the 2 listed" in found["unserved-queues"][2].found

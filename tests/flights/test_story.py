@@ -196,7 +196,7 @@ def test_a_log_gets_one_line_of_the_flows_when_they_have_ended(story: Path, work
     ingest(story)
     done = subprocess.run(DRAIN, env=worker_env, check=True, capture_output=True, text=True, timeout=patience(120))
     [line] = done.stdout.splitlines()
-    assert line == "Messages of each airport's flow that have ended: EWR 5 of 5 (1 dead); JFK 4 of 4."
+    assert line.endswith(": EWR 5 of 5 (1 dead); JFK 4 of 4.")
 
 
 @pytest.mark.once

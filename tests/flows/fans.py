@@ -30,6 +30,7 @@ def reject(message: Message) -> None:
 
 
 def keep() -> None:
+    """What a worker does every 15 seconds: nobody else looks after what the dead did not come to do."""
     keeper = Keepers(session_of("default"))
     while keeper.turn():
         pass

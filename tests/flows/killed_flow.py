@@ -1,19 +1,12 @@
-"""A process that is killed at a statement: ``python -m tests.flows.killed_flow send|ack|ack many|spawn|reject|…``.
-
-It works as ``tests.systems.killed_archiver`` does: a number in, a child that is killed at that boundary, a line out.
-"""
+"""What moves a flow, and is killed: ``python -m tests.flows.killed_flow send|ack|ack many|spawn|reject|…``."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import django
-
-from tests.systems.killed_archiver import Boundaries
+from tests.systems.kills import Boundaries, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,32 +54,13 @@ VERBS: dict[str, Callable[[], object]] = {
 }
 
 
-def act(verb: str, boundary: int, pipe: int) -> None:
+def act(verb: str, boundaries: Boundaries) -> None:
     from django.db import connection
 
     held()  # before it is watched: a move begins with its own statements
-    Boundaries(boundary, pipe).watch(connection)
+    boundaries.watch(connection)
     VERBS[verb]()
 
 
-def run_child(verb: str, boundary: int) -> dict[str, Any]:
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            act(verb, boundary, writer)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as lines:
-        points = lines.read().splitlines()
-    status = os.waitpid(pid, 0)[1]
-    return {"killed": os.WIFSIGNALED(status), "failed": bool(os.WEXITSTATUS(status)), "points": points}
-
-
 if __name__ == "__main__":
-    django.setup()
-    for line in sys.stdin:
-        print(json.dumps(run_child(sys.argv[1], int(line))), flush=True)
+    serve(partial(act, sys.argv[1]))

@@ -42,22 +42,21 @@ def test_a_function_that_fails_sends_nothing() -> None:
     assert (Flow.objects.count(), Message.objects.count()) == (0, 0)
 
 
-def test_an_async_function_is_refused_and_sends_nothing() -> None:
-    async def later(f: FlowBuilder) -> None:
-        f.enqueue(1, queue=QUEUE)
-
-    with pytest.raises(InvalidFlow, match="write it with def, not with async def"):
-        async_to_sync(aflow)("f", later)
-    assert (Flow.objects.count(), Message.objects.count()) == (0, 0)
+async def later(f: FlowBuilder) -> None:
+    f.enqueue(1, queue=QUEUE)
 
 
-def test_a_function_with_a_yield_is_refused_and_sends_nothing() -> None:
-    def later(f: FlowBuilder) -> Iterator[None]:
-        f.enqueue(1, queue=QUEUE)
-        yield
+def in_parts(f: FlowBuilder) -> Iterator[None]:
+    f.enqueue(1, queue=QUEUE)
+    yield
 
-    with pytest.raises(InvalidFlow, match="returned a generator that nobody ran to its end"):
-        async_to_sync(aflow)("f", later)
+
+@pytest.mark.parametrize(
+    ("function", "says"), [(later, "not with async def"), (in_parts, "a generator that nobody ran")]
+)
+def test_a_function_that_ends_later_is_refused_and_sends_nothing(function: Any, says: str) -> None:
+    with pytest.raises(InvalidFlow, match=says):
+        async_to_sync(aflow)("f", function)
     assert (Flow.objects.count(), Message.objects.count()) == (0, 0)
 
 
@@ -89,4 +88,4 @@ def test_progress_and_cancel_have_async_twins() -> None:
     seen, dropped, url = async_to_sync(send_and_cancel)()
     assert (seen, dropped) == ((3, 0, 0, 3), 3)
     assert url.startswith("/progress/")
-    assert set(Message.objects.values_list("error", flat=True)) == {"Dropped by ann: no"}
+    assert not Message.objects.exclude(error__endswith="by ann: no").exists()

@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from django_dbqueue.models import Edge, Flow, FlowPart, Line, Message, Ticket
-from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.keepers import Keepers
 from tests.factories import let_end
 from tests.flows import killed_flow
+from tests.flows.fans import keep
 from tests.flows.killed_flow import QUEUE
-from tests.patience import patience
+from tests.systems.kills import End, killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PATIENCE = patience(120)
-Actor = dict[str, Any]
 
 
 @pytest.fixture(params=[*killed_flow.VERBS])
-def act(request: pytest.FixtureRequest, worker_env: dict[str, str]) -> Iterator[Callable[[int], Actor]]:
-    """Let a process act up to a boundary, and tell how it ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.flows.killed_flow", request.param],
-        env=worker_env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def ask(boundary: int) -> Actor:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{boundary}\n")
-        process.stdin.flush()
-        answer: Actor = json.loads(process.stdout.readline())
-        return answer
-
-    with process:
+def act(request: pytest.FixtureRequest, worker_env: dict[str, str]) -> Iterator[Callable[[int], End]]:
+    with killed("tests.flows.killed_flow", request.param, worker_env) as ask:
         yield ask
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
 
 
 def set_up(verb: str) -> None:
@@ -70,9 +44,7 @@ def let_all_end() -> Counter[str]:
     let_end(*Message.objects.filter(status="run"))
     Message.objects.rescue()
     for _ in range(3):
-        keeper = Keepers(session_of("default"))
-        while keeper.turn():
-            pass
+        keep()
         while messages := Message.objects.claim(10, queue=QUEUE):
             assert Message.objects.ack(messages) == []
     return Counter(message.payload for message in Message.objects.filter(status="y", error=None))
@@ -83,7 +55,7 @@ def plain(point: str) -> str:
 
 
 def test_killed_at_any_statement_a_flow_ends_with_each_of_its_messages_once(
-    act: Callable[[int], Actor], request: pytest.FixtureRequest
+    act: Callable[[int], End], request: pytest.FixtureRequest
 ) -> None:
     verb = request.node.callspec.params["act"]
     killed_at: list[str] = []

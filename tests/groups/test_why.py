@@ -33,11 +33,11 @@ def test_it_is_behind_another_one_whatever_that_one_does() -> None:
     first, second, third = send(), send(), send()
     answer = ask(second)
     assert (answer.code, answer.behind, answer.verbs) == ("behind", first.pk, ("reject", "drop"))
-    assert answer.text == f"It waits for its turn: #{first.pk} of its group a is ready, and has not been claimed yet."
-    assert answer.evidence == ("It is the next one of its group.",)
-    assert ask(third).evidence == ("1 message of its group waits before it.",)
+    assert f"#{first.pk} of its group a is ready" in answer.text
+    assert "next one" in answer.evidence[0]
+    assert "1 message " in ask(third).evidence[0]
     held = claim_one()
-    assert ask(second).text == f"It waits for its turn: #{first.pk} of its group a is running."
+    assert f"#{first.pk} of its group a is running" in ask(second).text
     let_end(held)
     assert "is stuck; its lease expired" in ask(second).text
     held.nack(delay=60)
@@ -60,13 +60,11 @@ def test_all_that_may_run_are_named_and_those_before_it_are_counted_to_a_cap(
     monkeypatch.setattr(turns, "AHEAD", 2)
     first, *others = [send() for _ in range(12)]
     named = ", ".join(f"#{each.pk}" for each in others[:4])
-    assert ask(others[-1]).evidence == (
-        f"Also before it: {named}…", "Up to 8 messages of its group may run at once.",
-        "2+ messages of its group wait before it.",
-    )  # fmt: skip
+    also, width, count = ask(others[-1]).evidence
+    assert (f"{named}…" in also, "Up to 8 " in width, "2+ messages" in count) == (True, True, True)
     assert ask(others[-1]).behind == first.pk
     Group.objects.limit(QUEUE, "a", 2)
-    assert "Up to 2 messages of its group may run at once." in ask(others[-1]).evidence
+    assert any("Up to 2 " in line for line in ask(others[-1]).evidence)
 
 
 def test_its_group_is_paused_by_somebody_for_a_reason() -> None:
@@ -86,11 +84,11 @@ def test_a_dead_one_holds_its_group(settings: SettingsWrapper) -> None:
     claim_one().reject("unwanted")
     answer = ask(second)
     assert (answer.code, answer.behind) == ("group_held", first.pk)
-    assert answer.text == f"It waits because #{first.pk} is dead, and holds its group a."
-    assert answer.advice == f"Requeue or drop #{first.pk}: then the group goes on."
+    assert f"#{first.pk} is dead, and holds" in answer.text
+    assert f"#{first.pk}" in answer.advice
     told = ask(first)
     assert told.code == "rejected"
-    assert told.evidence == ("It holds its group a, which goes on when it is requeued, dropped or purged.",)
+    assert "holds its group a" in told.evidence[0]
 
 
 def test_a_dead_one_that_holds_nobody_says_nothing_of_its_group() -> None:

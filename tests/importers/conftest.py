@@ -19,3 +19,10 @@ def other(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Ot
     found = OTHERS[request.param]
     with created(found.table):
         yield found
+
+
+@pytest.fixture
+def its_table(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[None]:
+    """The table of the module's OTHER."""
+    with created(request.module.OTHER.table):
+        yield

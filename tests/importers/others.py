@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
+from tests.commands.running import run
 from tests.importers.layouts import DBTaskResult, Job, OrmQ
 from tests.process.conftest import wait_until
 
@@ -146,3 +147,20 @@ def imported(name: str) -> list[str]:
 
 
 OTHERS: dict[str, Other] = {other.name: other for other in (DjangoTasksDB(), DjangoQ2(), DjangoDBQueue())}
+
+
+def taken_over(other: Other, *arguments: str) -> Any:
+    """What a run of ``queue_import`` reports."""
+    return run("queue_import", other.name, "--yes", "--json", *arguments).document
+
+
+def assert_it_stays(other: Other, why: str, **said: Any) -> None:
+    """Of two rows the one that can't be a message stays, with its reason."""
+    other.enqueue([0], **said)  # type: ignore[call-arg]
+    other.enqueue([1])
+    ended = run("queue_import", other.name, "--yes", "--json")
+    [reason] = ended.document["reasons"]
+    assert (ended.code, ended.document["taken"], ended.document["left_alone"]) == (1, 1, 1)
+    assert why in reason["why"]
+    table = other.table._base_manager
+    assert reason["row"] in set(map(str, table.values_list("pk", flat=True)))

@@ -9,32 +9,21 @@ import pytest
 
 from django_dbqueue import consumer
 from django_dbqueue.models import Message
-from tests.commands.running import run
-from tests.importers.layouts import Job, created
-from tests.importers.others import DjangoDBQueue
+from tests.importers.layouts import Job
+from tests.importers.others import DjangoDBQueue, assert_it_stays, taken_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("its_table")]
 OTHER = DjangoDBQueue()
-
-
-@pytest.fixture(autouse=True)
-def _table(transactional_db: None) -> Iterator[None]:
-    with created(Job):
-        yield
-
-
-def take_over() -> Any:
-    return run("queue_import", "django-db-queue", "--yes", "--json").document
 
 
 def test_a_job_keeps_its_workspace_place_queue_priority_and_time() -> None:
     due = datetime(2098, 3, 4, 5, 6, 7, 123456, tzinfo=UTC)
     OTHER.enqueue([1], state="READY", next_task="shop.jobs.second", priority=3, run_after=due)
     key = Job.objects.get().pk
-    assert take_over()["taken"] == 1
+    assert taken_over(OTHER)["taken"] == 1
     message = Message.objects.get()
     assert message.payload == {"job": "report", "next_task": "shop.jobs.second", "workspace": {"n": 1}}
     assert (message.queue, message.priority, message.due_at) == ("reports", 3, due)
@@ -44,7 +33,7 @@ def test_a_job_keeps_its_workspace_place_queue_priority_and_time() -> None:
 def test_what_runs_and_what_has_ended_is_counted_and_left() -> None:
     for state in ("NEW", "READY", "PROCESSING", "STOPPING", "FAILED", "COMPLETE"):
         OTHER.enqueue([0], state=state)
-    told = take_over()
+    told = taken_over(OTHER)
     assert [told[name] for name in ("waiting", "running", "ended", "taken")] == [2, 2, 2, 2]
     states = sorted(Job.objects.values_list("state", flat=True))
     assert states == ["COMPLETE", "FAILED", "PROCESSING", "STOPPING"]
@@ -59,15 +48,10 @@ def test_what_runs_and_what_has_ended_is_counted_and_left() -> None:
     ],
 )
 def test_what_can_not_be_a_message_here_stays_with_its_reason(said: dict[str, Any], why: str) -> None:
-    OTHER.enqueue([0], **said)
-    OTHER.enqueue([1])
-    told = take_over()
-    [reason] = told["reasons"]
-    assert (told["taken"], told["left_alone"]) == (1, 1)
-    assert why in reason["why"]
+    assert_it_stays(OTHER, why, **said)
 
 
 def test_a_queue_of_tasks_that_has_a_consumer_takes_jobs() -> None:
     consumer("jobs")(print)
     OTHER.enqueue([0], queue_name="jobs")
-    assert take_over()["taken"] == 1
+    assert taken_over(OTHER)["taken"] == 1

@@ -14,32 +14,20 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_dbqueue.models import Message
-from tests.commands.running import run
-from tests.importers.layouts import OrmQ, created
-from tests.importers.others import NOTHING, DjangoQ2
+from tests.importers.layouts import OrmQ
+from tests.importers.others import NOTHING, DjangoQ2, assert_it_stays, taken_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("its_table")]
 OTHER = DjangoQ2()
-
-
-@pytest.fixture(autouse=True)
-def _table(transactional_db: None) -> Iterator[None]:
-    with created(OrmQ):
-        yield
-
-
-def take_over() -> Any:
-    return run("queue_import", "django-q2", "--yes", "--json").document
 
 
 def test_a_call_becomes_a_task_in_its_own_queue() -> None:
     OTHER.enqueue([0], func="tests.tasks_app.jobs.fail_later", args=(1, {"ü": None}), kwargs={"b": "x"}, group="g")
     key = OrmQ.objects.get().pk
-    assert take_over()["taken"] == 1
+    assert taken_over(OTHER)["taken"] == 1
     message = Message.objects.get()
     assert (message.payload, message.queue) == ({"args": [1, {"ü": None}], "kwargs": {"b": "x"}}, "jobs")
     assert message.headers == {
@@ -53,7 +41,7 @@ def test_a_call_becomes_a_task_in_its_own_queue() -> None:
 def test_the_salt_is_the_name_of_the_site_and_packages_may_be_compressed() -> None:
     OTHER.enqueue([7], salt="shop", compress=True, args=("x" * 1_000,))
     OTHER.enqueue([8], salt="another")
-    told = take_over()
+    told = taken_over(OTHER)
     assert (told["taken"], told["left_alone"]) == (1, 1)
     assert "Its signature doesn't match" in told["reasons"][0]["why"]
     assert Message.objects.get().payload["args"] == ["x" * 1_000]
@@ -64,7 +52,7 @@ def test_a_key_that_was_rotated_still_counts() -> None:
     payload = signing.dumps({"func": NOTHING, "args": (), "kwargs": {}}, key="for tests only", salt="default",
                             serializer=_Pickles)  # fmt: skip
     OTHER.store(payload)
-    assert take_over()["taken"] == 1
+    assert taken_over(OTHER)["taken"] == 1
 
 
 class _Pickles:
@@ -90,12 +78,11 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
 
     OTHER.enqueue([0], args=(Tempting(str(tmp_path / "made")),))
     OTHER.enqueue([1], func=jobs.soon)
-    reasons = {reason["why"] for reason in take_over()["reasons"]}
+    reasons = {reason["why"] for reason in taken_over(OTHER)["reasons"]}
     assert not (tmp_path / "made").exists()
-    assert reasons == {
-        "Its pickle holds more than values, which is not decoded: posix.mkdir.",
-        "tests.tasks_app.jobs.soon is function, not a task: decorate the function with @task.",
-    }
+    pickle, function = sorted(reasons)
+    assert "posix.mkdir" in pickle
+    assert "tests.tasks_app.jobs.soon" in function
 
 
 @pytest.mark.parametrize(
@@ -112,26 +99,20 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
     ],
 )
 def test_what_can_not_be_a_task_here_stays_with_its_reason(said: dict[str, Any], why: str) -> None:
-    OTHER.enqueue([0], **said)
-    OTHER.enqueue([1])
-    told = take_over()
-    [reason] = told["reasons"]
-    assert (told["taken"], told["left_alone"]) == (1, 1)
-    assert why in reason["why"]
-    assert reason["row"] == str(OrmQ.objects.get().pk)
+    assert_it_stays(OTHER, why, **said)
 
 
 @pytest.mark.parametrize("payload", ["", "nonsense", "a:b:c"])
 def test_a_payload_that_nobody_signed_stays(payload: str) -> None:
     OTHER.store(payload)
-    assert "signature doesn't match" in take_over()["reasons"][0]["why"]
+    assert "signature doesn't match" in taken_over(OTHER)["reasons"][0]["why"]
 
 
 def test_what_a_cluster_has_claimed_is_left_until_its_lock_is_past() -> None:
     OTHER.enqueue(range(2))
     claimed = OTHER.claim()
-    told = take_over()
+    told = taken_over(OTHER)
     assert (told["waiting"], told["running"], told["taken"]) == (1, 1, 1)
     assert OrmQ.objects.get().pk == claimed
     OrmQ.objects.update(lock=timezone.now() - timedelta(minutes=1))
-    assert take_over()["taken"] == 1, "its cluster has died, and another one would run it again"
+    assert taken_over(OTHER)["taken"] == 1, "its cluster has died, and another one would run it again"

@@ -9,29 +9,16 @@ import pytest
 from django.utils import timezone
 
 from django_dbqueue.models import Message
-from tests.commands.running import run
-from tests.importers.layouts import DBTaskResult, created
-from tests.importers.others import DjangoTasksDB
+from tests.importers.layouts import DBTaskResult
+from tests.importers.others import DjangoTasksDB, assert_it_stays, taken_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("its_table")]
 
 NOTHING = "tests.tasks_app.jobs.nothing"
 OTHER = DjangoTasksDB()
-
-
-@pytest.fixture(autouse=True)
-def _table(transactional_db: None) -> Iterator[None]:
-    with created(DBTaskResult):
-        yield
-
-
-def take_over(*arguments: str) -> dict[str, object]:
-    ended = run("queue_import", "django-tasks-db", "--yes", "--json", *arguments)
-    document: dict[str, object] = ended.document
-    return document
 
 
 def test_a_task_keeps_its_arguments_queue_priority_and_time() -> None:
@@ -39,7 +26,7 @@ def test_a_task_keeps_its_arguments_queue_priority_and_time() -> None:
     call = {"args": [1, {"ü": None}], "kwargs": {"b": "x"}}
     OTHER.enqueue([0], queue_name="jobs", priority=-7, run_after=due, args_kwargs=call)
     key = str(DBTaskResult.objects.get().pk)
-    assert take_over()["taken"] == 1
+    assert taken_over(OTHER)["taken"] == 1
     message = Message.objects.get()
     assert (message.payload, message.queue, message.priority, message.due_at) == (call, "jobs", -7, due)
     assert message.headers == {"dbqueue.task": NOTHING, "dbqueue.imported_from": f"django-tasks-db {key}"}
@@ -49,20 +36,20 @@ def test_a_task_keeps_its_arguments_queue_priority_and_time() -> None:
 def test_what_is_not_delayed_or_overdue_is_due_at_once() -> None:
     OTHER.enqueue([0])
     OTHER.enqueue([1], run_after=timezone.now() - timedelta(days=3))
-    take_over()
+    taken_over(OTHER)
     assert Message.objects.ready("default").count() == 2
 
 
 def test_a_backend_keeps_its_alias() -> None:
     OTHER.enqueue([0], backend_name="other")
-    take_over()
+    taken_over(OTHER)
     assert Message.objects.get().headers["dbqueue.backend"] == "other"
 
 
 def test_what_runs_and_what_has_ended_is_counted_and_left() -> None:
     for status in ("READY", "RUNNING", "SUCCESSFUL", "FAILED", "FAILED"):
         OTHER.enqueue([0], status=status)
-    told = take_over()
+    told = taken_over(OTHER)
     assert [told[name] for name in ("waiting", "running", "ended", "taken")] == [1, 1, 3, 1]
     assert sorted(DBTaskResult.objects.values_list("status", flat=True)) == [
         "FAILED",
@@ -84,18 +71,12 @@ def test_what_runs_and_what_has_ended_is_counted_and_left() -> None:
     ],
 )
 def test_what_can_not_be_a_task_here_stays_with_its_reason(said: dict[str, object], why: str) -> None:
-    OTHER.enqueue([0], **said)
-    OTHER.enqueue([1])
-    ended = run("queue_import", "django-tasks-db", "--yes", "--json")
-    [reason] = ended.document["reasons"]
-    assert (ended.code, ended.document["taken"], ended.document["left_alone"]) == (1, 1, 1)
-    assert why in reason["why"]
-    assert reason["row"] == str(DBTaskResult.objects.get().pk)
+    assert_it_stays(OTHER, why, **said)
     assert Message.objects.get().payload["args"] == [1]
 
 
 def test_rows_that_stay_do_not_use_up_the_limit() -> None:
     OTHER.enqueue(range(2), task_path="shop.gone.task")
     OTHER.enqueue([7])
-    assert take_over("--limit", "1")["taken"] == 1
+    assert taken_over(OTHER, "--limit", "1")["taken"] == 1
     assert Message.objects.get().payload["args"] == [7]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from tests.commands.running import run, start
 from tests.importers.others import imported
 from tests.patience import patience
 from tests.process.conftest import wait_until
+from tests.systems.kills import End, killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,21 +30,9 @@ MANY = 1_200
 
 
 @pytest.fixture
-def import_until(other: Other, worker_env: dict[str, str]) -> Iterator[Callable[[int], dict[str, Any]]]:
-    """Let an importer run up to a boundary, and tell how it ended."""
-    command = [sys.executable, "-m", "tests.importers.killed_importer", other.name]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env=worker_env, text=True, **pipes) as process:  # type: ignore[call-overload]
-
-        def ask(boundary: int) -> dict[str, Any]:
-            process.stdin.write(f"{boundary}\n")
-            process.stdin.flush()
-            answer: dict[str, Any] = json.loads(process.stdout.readline())
-            return answer
-
+def import_until(other: Other, worker_env: dict[str, str]) -> Iterator[Callable[[int], End]]:
+    with killed("tests.importers.killed_importer", other.name, worker_env) as ask:
         yield ask
-        process.stdin.close()
-        assert process.wait(patience(120)) == 0
 
 
 def finish(other: Other) -> None:
@@ -53,7 +41,7 @@ def finish(other: Other) -> None:
 
 
 def test_killed_at_any_statement_each_row_is_still_there_or_is_a_message(
-    other: Other, import_until: Callable[[int], dict[str, Any]]
+    other: Other, import_until: Callable[[int], End]
 ) -> None:
     killed_at: list[str] = []
     moved: set[int] = set()

@@ -83,17 +83,17 @@ def test_an_identical_update_changes_nothing(make: Any) -> None:
     assert row(message) == before
 
 
-def test_an_identical_update_for_the_same_moment_changes_nothing() -> None:
-    same = {"payload": 1, "key": "k", "at": datetime(2998, 1, 1, 0, 0, 0, 123457, tzinfo=UTC)}
-    message = waiting(**same)
-    before = row(message)
-    assert waiting(**same, on_conflict="update").outcome == "ignored"
-    assert row(message) == before
-
-
-@pytest.mark.parametrize("make", [waiting, held])
-def test_an_identical_update_for_a_moment_that_is_past_changes_nothing_of_what_is_due(make: Any) -> None:
-    same = {"payload": 1, "key": "k", "at": datetime(2022, 10, 22, 10, tzinfo=UTC)}
+@pytest.mark.parametrize(
+    ("make", "at"),
+    [
+        (waiting, datetime(2998, 1, 1, 0, 0, 0, 123457, tzinfo=UTC)),
+        (waiting, datetime(2022, 10, 22, 10, tzinfo=UTC)),
+        (held, datetime(2022, 10, 22, 10, tzinfo=UTC)),
+    ],
+    ids=["the same", "past, of what is due", "past, of what is held"],
+)
+def test_an_identical_update_for_that_moment_changes_nothing(make: Any, at: datetime) -> None:
+    same = {"payload": 1, "key": "k", "at": at}
     message = make(**same)
     before = row(message)
     assert waiting(**same, on_conflict="update").outcome == "ignored"

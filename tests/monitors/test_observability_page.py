@@ -16,8 +16,8 @@ import yaml
 
 from django_dbqueue.models import Queue
 from tests.factories import QUEUE, done
+from tests.insight.passing import begin, count, let_pass
 from tests.monitors.test_openmetrics import a_stream_s_progress
-from tests.stats.passing import begin, count, let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from django_dbqueue.insight.histogram import Histogram, bucket_of
 from django_dbqueue.models import Message, Queue, StreamProgress, Worker
 from django_dbqueue.models.fields import clock
 from tests.factories import QUEUE, dead, done, held, let_pause_end, waiting
+from tests.insight.passing import begin, count, ended_at, let_pass
 from tests.monitors.conftest import TOKEN
-from tests.stats.passing import begin, count, ended_at, let_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,9 @@ from django.db import connection
 from django_dbqueue.contrib.health_view import problems
 from django_dbqueue.contrib.openmetrics.exposition import exposition
 from django_dbqueue.contrib.openmetrics.figures import families, figures
-from tests.plans import crowd
-from tests.scale import rows
 from tests.scale.counters import examined
-from tests.scale.size import SMALL, TEN_MILLION, Size, hot
+from tests.scale.filled import MOST, SIZES, filled
+from tests.scale.size import Size, hot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,27 +21,12 @@ if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
 pytestmark = pytest.mark.django_db
-MOST = 20_000 if connection.vendor != "sqlite" else 20_000 * 8
-"""Rows; of SQLite, steps of its machine, of which the cheapest look at a row takes eight."""
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(SMALL, id="small"),
-        pytest.param(TEN_MILLION, id="ten million", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.fixture(scope="module", params=SIZES)
 def table(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Size]:
-    with django_db_blocker.unblock():
-        rows.empty()
-        rows.fill(request.param)
-        crowd.gather_statistics(*rows.TABLES)
-    yield request.param
-    with django_db_blocker.unblock():
-        rows.empty()
-        crowd.forget_statistics()
-        connection.close()
+    with filled(request.param, django_db_blocker) as size:
+        yield size
 
 
 def test_a_scrape_examines_no_more_rows_than_its_budget(table: Size) -> None:

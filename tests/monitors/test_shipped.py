@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.factories import dead, done
-from tests.stats.passing import begin, count, let_pass
+from tests.insight.passing import begin, count, let_pass
 from tests.test_docs import _anchors
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from django_dbqueue.insight.totals import totals
 from django_dbqueue.models import Message, QueueMinute, QueueTotal
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, done
-from tests.stats.passing import begin, count, let_pass
+from tests.insight.passing import begin, count, let_pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINUTE = timedelta(minutes=1)

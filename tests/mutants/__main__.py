@@ -6,23 +6,24 @@ import argparse
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tests.mutants.planted import NotPlanted, read_all
 from tests.mutants.trying import Trial
+from tests.servers.command_line import databases, leave
 from tests.servers.directory import own_directory
 from tests.servers.private import ServerError
 from tests.servers.suite import DATABASES, server_url
 
 if TYPE_CHECKING:
-    from types import FrameType
+    pass
 
 _HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGHUP, _leave)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGHUP, leave)
     options = _options()
     try:
         mutants = [mutant for mutant in read_all(_HERE) if options.k in mutant.name]
@@ -49,20 +50,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bin/mutants", allow_abbrev=False)
     parser.add_argument("-k", default="", metavar="NAME", help="only those whose name contains this")
     parser.add_argument("--list", action="store_true", help="say which there are")
-    parser.add_argument("--only", type=_databases, default=list(DATABASES), metavar="DB[,DB]")
+    parser.add_argument("--only", type=databases, default=list(DATABASES), metavar="DB[,DB]")
     return parser.parse_args()
-
-
-def _databases(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := set(names) - set(DATABASES):
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: a database is one of {', '.join(DATABASES)}")
-    return names
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

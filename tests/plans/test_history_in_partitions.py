@@ -15,7 +15,7 @@ from django_dbqueue.insight import statistics_sql
 from django_dbqueue.insight.statistics_sql import Stretch
 from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.statements import scan_sql
-from tests.lifecycle.partitioned_history import in_partitions, one_table
+from tests.history.partitioned_history import in_partitions, one_table
 from tests.plans.crowd import gather_statistics
 from tests.plans.plan import cost_of
 from tests.spark.archives import archive_by_and_by

@@ -11,9 +11,8 @@ from django_dbqueue.databases import server_of
 from django_dbqueue.databases.statement import PARKED
 from django_dbqueue.lanes import groups_sql, lanes_sql, rates_sql
 from django_dbqueue.models import Group, Line, Message, Ticket
-from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
+from tests.flows.fans import keep
 from tests.plans import crowd
 from tests.plans.plan import cost_of
 
@@ -120,7 +119,5 @@ def test_a_lane_costs_the_same_however_many_wait_in_it(lanes: list[int], what: s
 def test_a_keeper_kicks_a_lane_among_many(lanes: list[int]) -> None:
     left = lanes[-1]
     Ticket.objects.filter(lane=left).delete()
-    keeper = Keepers(session_of("default"))
-    while keeper.turn():
-        pass
+    keep()
     assert Ticket.objects.filter(lane=left, message_id=left + 1).exists()

@@ -161,21 +161,12 @@ def test_the_question_of_an_idle_worker_reads_an_entry_or_two_for_each_stretch(
 
 
 @pytest.mark.usefixtures("shy_of_scans")
-@pytest.mark.parametrize("name", BY_ID)
-def test_rows_named_by_id_are_found_by_the_primary_key(table: Table, name: str) -> None:
-    statement = BY_ID[name](server_of(connection), table)
+@pytest.mark.parametrize("name", [*BY_ID, *BY_KEY])
+def test_rows_named_by_id_or_key_are_found_by_it(table: Table, name: str) -> None:
+    statement = (BY_ID | BY_KEY)[name](server_of(connection), table)
     plan = plan_of(connection, statement)
     if plan_matters(table):
-        assert set(plan.indexes) == {PRIMARY}, plan.text
-    assert cost_of(connection, statement) <= most_of_a_lookup(table)
-
-
-@pytest.mark.parametrize("name", BY_KEY)
-def test_live_rows_are_found_by_their_key(table: Table, name: str) -> None:
-    statement = BY_KEY[name](server_of(connection), table)
-    plan = plan_of(connection, statement)
-    if plan_matters(table):
-        assert plan.indexes == (LIVE_KEY,), plan.text
+        assert set(plan.indexes) == {PRIMARY if name in BY_ID else LIVE_KEY}, plan.text
     assert cost_of(connection, statement) <= most_of_a_lookup(table)
 
 

@@ -176,7 +176,7 @@ def test_a_coroutine_that_swallows_its_cancellation_is_named_and_its_child_repla
     assert len({note["pid"] for note in worker.notes("begin")}) == 2
     [line, _] = [each for each in worker.output.splitlines() if "swallows its cancellation" in each]
     assert "ERROR" in line
-    assert f"message {stubborn.pk}: tests.consumers_app.async_consumers.do_in_time" in line
+    assert f"message {stubborn.pk}: tests.consumers_app.async_consumers.do_as_told" in line
 
 
 def test_the_lease_of_a_coroutine_that_swallows_its_cancellation_is_extended_no_more(
@@ -201,7 +201,7 @@ def test_what_blocks_the_loop_is_named_and_no_lease_ends_meanwhile(start_worker:
     wait_until(lambda: Message.objects.done("coroutines-short-lease").count() == 2, lambda: worker.output)
     assert [row_of(message).read_count for message in (blocking, beside)] == [1, 1]
     output = worker.output + other.output
-    culprit = f"message {blocking.pk}, tests.consumers_app.async_consumers.do_on_a_short_lease"
+    culprit = f"message {blocking.pk}, tests.consumers_app.async_consumers.do_as_told"
     named = (
         rf"has been blocked for \d+\.\d s by {re.escape(culprit)}, at \S+/tests/consumers_app/async_consumers\.py:\d+"
     )

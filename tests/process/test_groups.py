@@ -153,20 +153,13 @@ class Rack:
         return f"{ids} at once: {rows}, {[note for note in notes if note['id'] in ids]}"
 
 
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10, id="seconds"), pytest.param(300, id="minutes", marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize("width", [1, 3])
 def test_groups_keep_their_order_and_their_limits_whatever_dies(
-    worker_env: dict[str, str], start_worker: Callable[..., Any], tmp_path: Path, width: int
+    worker_env: dict[str, str], start_worker: Callable[..., Any], tmp_path: Path, width: int, seconds: int
 ) -> None:
     rack = Rack(worker_env, start_worker, tmp_path, width)
-    rack.run(10)
-    rack.assert_all_is_well()
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("width", [1, 3])
-def test_groups_keep_their_order_and_their_limits_for_ten_minutes(
-    worker_env: dict[str, str], start_worker: Callable[..., Any], tmp_path: Path, width: int
-) -> None:
-    rack = Rack(worker_env, start_worker, tmp_path, width)
-    rack.run(300)
+    rack.run(seconds)
     rack.assert_all_is_well()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,15 +47,16 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
             cursor.execute(sql)
             return cursor.fetchone() if cursor.description else None
 
+    def claimer_that_waits() -> Any:
+        return run("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+
     def test_a_claim_that_is_committed_after_its_childs_death_is_given_back_at_once_and_uncharged(
         start_worker: Callable[..., Any], commits_of_claims_wait: None
     ) -> None:
         run(f"SELECT pg_advisory_lock({GATE})")
         message = Message.objects.enqueue({"do": "ok"}, queue="test", lease=600)
         worker = start_worker()
-        claimer = wait_until(
-            lambda: run("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "the claim's commit"
-        )
+        claimer = wait_until(claimer_that_waits, "the claim's commit")
         [child] = Worker.objects.all()
         os.kill(child.pid, signal.SIGKILL)
         worker.wait_for_output("ended by signal 9")
@@ -67,23 +68,31 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
         assert (row.read_count, row.crashes) == (1, 0)
         assert row.conn_id != claimer[0]
 
-    def test_a_claim_whose_reply_a_stopping_child_did_not_get_is_given_back_uncharged(
-        start_worker: Callable[..., Any], commits_of_claims_wait: None
-    ) -> None:
+    @contextmanager
+    def waiting_behind_a_relay(start_worker: Callable[..., Any]) -> Iterator[tuple[Message, Any, Callable[[], None]]]:
+        """A message, a worker whose claim of it waits for its commit, and what cuts the worker off."""
         run(f"SELECT pg_advisory_lock({GATE})")
         message = Message.objects.enqueue({"do": "ok"}, queue="test", lease=600)
         lines: list[socket.socket] = []
         with relay(os.environ["DBQUEUE_TEST_URL"], clients=lines) as url:
             worker = start_worker(DBQUEUE_TEST_URL=url, PGSSLMODE="disable", PGGSSENCMODE="disable")
-            wait_until(
-                lambda: run("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "the claim's commit"
-            )
+            wait_until(claimer_that_waits, "the claim's commit")
+
+            def cut_off() -> None:
+                for line in lines:
+                    with suppress(OSError):  # it has gone by itself
+                        line.shutdown(socket.SHUT_RDWR)
+                worker.wait_for_output("database trouble")
+
+            yield message, worker, cut_off
+
+    def test_a_claim_whose_reply_a_stopping_child_did_not_get_is_given_back_uncharged(
+        start_worker: Callable[..., Any], commits_of_claims_wait: None
+    ) -> None:
+        with waiting_behind_a_relay(start_worker) as (message, worker, cut_off):
             worker.signal(signal.SIGTERM)
             worker.wait_for_output("stopping")
-            for line in lines:
-                with suppress(OSError):  # it has gone by itself
-                    line.shutdown(socket.SHUT_RDWR)
-            worker.wait_for_output("database trouble")
+            cut_off()
             run(f"SELECT pg_advisory_unlock({GATE})")
             assert worker.ended() == 0, worker.output
         row = Message.objects.get(pk=message.pk)
@@ -93,18 +102,8 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
     def test_a_claim_that_is_committed_after_its_session_was_replaced_is_given_back_by_the_child_itself(
         start_worker: Callable[..., Any], commits_of_claims_wait: None
     ) -> None:
-        run(f"SELECT pg_advisory_lock({GATE})")
-        message = Message.objects.enqueue({"do": "ok"}, queue="test", lease=600)
-        lines: list[socket.socket] = []
-        with relay(os.environ["DBQUEUE_TEST_URL"], clients=lines) as url:
-            worker = start_worker(DBQUEUE_TEST_URL=url, PGSSLMODE="disable", PGGSSENCMODE="disable")
-            wait_until(
-                lambda: run("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "the claim's commit"
-            )
-            for line in lines:
-                with suppress(OSError):  # it has gone by itself
-                    line.shutdown(socket.SHUT_RDWR)
-            worker.wait_for_output("database trouble")
+        with waiting_behind_a_relay(start_worker) as (message, worker, cut_off):
+            cut_off()
             witness = Message.objects.enqueue({"do": "ok"}, queue="second")
             worker.wait_for("end", witness.pk)
             run(f"SELECT pg_advisory_unlock({GATE})")

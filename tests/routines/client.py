@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 PASSING = {1213, 1205, 1020, "40001", "40P01"}
 """What a client tries again: deadlock, lock wait, changed record; the same on PostgreSQL."""
@@ -115,16 +115,22 @@ class Client:
         return getattr(error, "sqlstate", None) or error.args[0]
 
 
-def _drain(client: Client, queue: str) -> None:
+def _each(get: Callable[[], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """What is got until a line has come in and nothing is left; each that its reader is done with is told of."""
     told = False
     while True:
         told = told or bool(select.select([sys.stdin], [], [], 0)[0])
-        rows = client.surely(lambda: client.get(queue))
+        rows = get()
         if not rows and told:
             return
         for row in rows:
-            client.surely(lambda row=row: client.delete(row["id"]))
-            print(row["id"], row["read_cnt"], flush=True)
+            yield row
+            print(row["id"], row.get("read_cnt", row.get("read_count")), flush=True)
+
+
+def _drain(client: Client, queue: str) -> None:
+    for row in _each(lambda: client.surely(lambda: client.get(queue))):
+        client.surely(lambda row=row: client.delete(row["id"]))
 
 
 def _read(client: Client, queue: str) -> None:
@@ -138,15 +144,8 @@ def _read(client: Client, queue: str) -> None:
 
 
 def _drain_by_token(client: Client, queue: str) -> None:
-    told = False
-    while True:
-        told = told or bool(select.select([sys.stdin], [], [], 0)[0])
-        rows = client.surely(lambda: client.claim(queue, 3, 600))
-        if not rows and told:
-            return
-        for row in rows:
-            assert client.surely(lambda row=row: client.ack(row["id"], row["token"]))
-            print(row["id"], row["read_count"], flush=True)
+    for row in _each(lambda: client.surely(lambda: client.claim(queue, 3, 600))):
+        assert client.surely(lambda row=row: client.ack(row["id"], row["token"]))
 
 
 def _hold(client: Client, queue: str, how_many: str) -> None:

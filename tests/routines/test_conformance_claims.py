@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from django.db import connection
 
 from django_dbqueue.envelope import LEAST_LEASE
@@ -94,21 +95,13 @@ def test_a_claim_takes_nothing_of_other_queues(way: Way) -> None:
     assert way.claim(10, LEASE) == []
 
 
-def test_a_paused_queue_gives_nothing(way: Way) -> None:
+@pytest.mark.parametrize("has_end", [False, True], ids=["until it is resumed", "with an end"])
+def test_a_paused_queue_gives_nothing(way: Way, has_end: bool) -> None:
     message_id = way.put("hello", None, None)
-    Queue.objects.pause(QUEUE, by="ann", reason="tea")
+    Queue.objects.pause(QUEUE, by="ann", reason="tea", for_=3_600 if has_end else None)
     assert way.claim(1, LEASE) == []
     assert state(message_id) == NEW
-    Queue.objects.resume(QUEUE)
-    assert [held.id for held in way.claim(1, LEASE)] == [message_id]
-
-
-def test_a_pause_with_an_end_gives_nothing_until_then(way: Way) -> None:
-    message_id = way.put("hello", None, None)
-    Queue.objects.pause(QUEUE, for_=3_600)
-    assert way.claim(1, LEASE) == []
-    assert state(message_id) == NEW
-    let_pause_end()
+    let_pause_end() if has_end else Queue.objects.resume(QUEUE)
     assert [held.id for held in way.claim(1, LEASE)] == [message_id]
 
 

@@ -220,6 +220,19 @@ def test_the_isolation_of_the_callers_session_stays_as_it_was(client: Client) ->
     assert client.run(ask) == before
 
 
+if settings.TEST_DATABASE != "postgres":
+
+    def test_the_callers_variables_stay_as_they_were(client: Client) -> None:
+        client.run("SET @id = 'mine', @payload = 'mine', @queue_name = 'mine', @_now = 'mine', @_id = 'mine'")
+        client.put(QUEUE, "x", 5, 60)
+        client.get(QUEUE)
+        client.put(QUEUE, "x", 5, 60)
+        [held] = client.claim(QUEUE)
+        assert client.ack(held["id"], held["token"])
+        [variables] = client.run("SELECT @id, @payload, @queue_name, @_now, @_id")
+        assert {*variables.values()} == {"mine"}
+
+
 @pytest.mark.parametrize("source", ["as the server has it", "without RANDOM_BYTES"])
 def test_the_tokens_are_63_bits_of_which_each_is_as_often_set_as_not(
     client: Client, source: str, monkeypatch: pytest.MonkeyPatch

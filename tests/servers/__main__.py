@@ -7,23 +7,24 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tests import gate
 from tests.servers import gate_runs
+from tests.servers.command_line import databases, leave
 from tests.servers.private import ServerError
 from tests.servers.suite import DATABASES, Selection, run_suite, server_url
 
 if TYPE_CHECKING:
-    from types import FrameType
+    pass
 
 
 def main() -> int:
     # A stop signal unwinds the stack, and every server with it. A shell that starts this in the background has SIGINT
     # ignored, which all that this starts would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGHUP, _leave)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGHUP, leave)
     options, rest = _parser().parse_known_args()
     try:
         return options.run(options, rest)
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
 
     suite = commands.add_parser("suite", allow_abbrev=False, help="run the tests; other arguments go to pytest")
-    suite.add_argument("--only", type=_databases, default=list(DATABASES), metavar="DB[,DB]")
+    suite.add_argument("--only", type=databases, default=list(DATABASES), metavar="DB[,DB]")
     suite.add_argument("--require-mysql", action="store_true")
     suite.add_argument("--slow", action=argparse.BooleanOptionalAction, default=True)
     suite.add_argument("--spark", action=argparse.BooleanOptionalAction, default=True)
@@ -55,13 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("-m", dest="marks", default="", metavar="MARKS")
     suite.set_defaults(run=_suite)
     return parser
-
-
-def _databases(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := set(names) - set(DATABASES):
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: a database is one of {', '.join(DATABASES)}")
-    return names
 
 
 def _serve(options: argparse.Namespace, rest: list[str]) -> int:
@@ -87,11 +81,6 @@ def _suite(options: argparse.Namespace, rest: list[str]) -> int:
         nightly=options.nightly,
     )
     return run_suite(options.only, selection, rest, require_mysql=options.require_mysql)
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not cut the first one's tidying short
-    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

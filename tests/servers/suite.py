@@ -33,7 +33,7 @@ DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 _TESTS_FAILED = 1
 _NO_TEST_RAN = 5
 NO_TEST = "no test ran"
-KILLS = ("tests/process", "tests/bulk/test_deaths.py", "tests/systems")
+KILLS = ("tests/process", "tests/operations/test_deaths.py", "tests/systems")
 """Where real workers run, and die."""
 
 

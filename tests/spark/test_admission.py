@@ -20,10 +20,10 @@ from django_dbqueue.spark import admission
 from django_dbqueue.spark.admission import admitted, standing
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-from django_dbqueue.spark.lasting import Lasting
 from tests.conftest import ROOT
 from tests.patience import patience
 from tests.process.conftest import wait_until
+from tests.spark.waiting import assert_it_is_waited_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -250,16 +250,5 @@ if settings.TEST_DATABASE != "sqlite":
             only = Connection(narrow)
             with pytest.raises(DatabaseAway, match=r"narrow.* retried for 0 seconds"):
                 admitted(narrow)
-
-            class End(logging.Handler):
-                def emit(self, _record: logging.LogRecord) -> None:
-                    only.discard()
-
-            log, end = logging.getLogger("django_dbqueue.spark"), End()
-            log.addHandler(end)
-            try:
-                with Lasting(narrow, outage=patience(60)) as session:
-                    assert session.ask(Connection.clock)
-            finally:
-                log.removeHandler(end)
+            assert_it_is_waited_for(narrow, only)
         assert "The database has no session left, retrying: " in caplog.text

@@ -15,7 +15,7 @@ from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.lake import read_lake
 from tests.commands.running import run
-from tests.lifecycle.partitioned_history import archive_at, in_partitions, one_table
+from tests.history.partitioned_history import archive_at, in_partitions, one_table
 from tests.spark.archives import NOON, archive, archive_every_outcome, ids, rows
 from tests.spark.lakes import Lake
 

@@ -96,7 +96,8 @@ def test_without_pyspark_one_sentence_says_what_to_install(
 def test_an_alias_that_is_none_is_refused() -> None:
     code, _out, complaint = call("streams", "--database", "defualt")
 
-    assert (code, complaint) == (1, "There is no database 'defualt' in DATABASES. Did you mean 'default'?")
+    assert code == 1
+    assert "'defualt' in DATABASES. Did you mean 'default'?" in complaint
 
 
 def test_streams_and_release_need_neither_spark_nor_java(worker_env: dict[str, str], tmp_path: Path) -> None:

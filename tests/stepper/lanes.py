@@ -13,7 +13,6 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statements import changes_sql
-from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE
 from tests.stepper.contenders import claim
 
@@ -90,13 +89,6 @@ def let_all_run(*, width: int = 1) -> list[int]:
         assert_lane_is_right(width=width)
     assert waits() == list(Ticket.objects.all()) == []
     return began
-
-
-def keep() -> None:
-    """What a worker does every 15 seconds: nobody else looks after what the dead did not come to do."""
-    keeper = Keepers(session_of("default"))
-    while keeper.turn():
-        pass
 
 
 def live() -> list[int]:

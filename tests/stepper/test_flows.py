@@ -12,19 +12,16 @@ import pytest
 
 from django_dbqueue import Envelope, LeaseLost, flow
 from django_dbqueue.models import Edge, Message
-from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, let_end, row
-from tests.stepper.contenders import claim
-from tests.stepper.lanes import ENDS
+from tests.flows.fans import keep
+from tests.stepper.contenders import SETTLEMENTS, claim
+from tests.stepper.lanes import ENDS, ends
 from tests.stepper.scene import Ended, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.stepper.exploring import Explored
-
-ends = pytest.mark.parametrize("end", ENDS)
 
 
 def fan(*, when: str = "done", group: str | None = None) -> tuple[list[Message], Message]:
@@ -39,12 +36,6 @@ def state(message: Message) -> str:
     return Message.objects.filter(pk=message.pk).values_list("status", flat=True)[0] + (
         " due" if Message.objects.ready(QUEUE).filter(pk=message.pk).exists() else ""
     )
-
-
-def keep() -> None:
-    keeper = Keepers(session_of("default"))
-    while keeper.turn():
-        pass
 
 
 def assert_it_runs_once(last: Message) -> None:
@@ -105,8 +96,9 @@ def test_the_keeper_beside_the_last_end_lets_it_run_once(explore: Callable[..., 
     assert set(explore(world, preemptions=1).seen) == {"runs"}
 
 
-def test_of_a_death_and_an_end_an_alert_hears_once_and_of_two_ends_it_is_dropped(
-    explore: Callable[..., Explored],
+@pytest.mark.parametrize("end", ["ack", "reject"])
+def test_beside_a_death_an_end_or_another_death_lets_an_alert_run_once(
+    explore: Callable[..., Explored], end: str
 ) -> None:
     def world() -> Scene:
         both, alert = fan(when="dead")
@@ -115,20 +107,7 @@ def test_of_a_death_and_an_end_an_alert_hears_once_and_of_two_ends_it_is_dropped
             assert_it_runs_once(alert)
             return "runs"
 
-        return Scene({"ann": lambda: both[0].reject("no"), "bob": lambda: both[1].ack()}, check)
-
-    assert set(explore(world, preemptions=1).seen) == {"runs"}
-
-
-def test_of_two_deaths_an_alert_hears_once(explore: Callable[..., Explored]) -> None:
-    def world() -> Scene:
-        both, alert = fan(when="dead")
-
-        def check(ended: Ended) -> str:
-            assert_it_runs_once(alert)
-            return "runs"
-
-        return Scene({"ann": lambda: both[0].reject("no"), "bob": lambda: both[1].reject("no")}, check)
+        return Scene({"ann": lambda: both[0].reject("no"), "bob": lambda: SETTLEMENTS[end](both[1])}, check)
 
     assert set(explore(world, preemptions=1).seen) == {"runs"}
 

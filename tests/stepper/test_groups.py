@@ -14,6 +14,7 @@ from django.test import override_settings
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, let_end, row
+from tests.flows.fans import keep
 from tests.stepper.contenders import SETTLEMENTS, claim
 from tests.stepper.lanes import (
     ENDS,
@@ -21,7 +22,6 @@ from tests.stepper.lanes import (
     assert_lane_is_right,
     assert_rest_runs_in_order,
     ends,
-    keep,
     may_run,
     running,
     send,
@@ -57,24 +57,25 @@ def test_of_two_who_send_into_a_lane_one_message_runs_and_the_other_waits(
     assert set(explore(world, preemptions=1).seen) == {"ann", "bob"}
 
 
-@ends
+@pytest.mark.parametrize("end", [*ENDS, "nack", "reject"])
 def test_a_message_that_is_sent_while_the_last_of_its_lane_ends_is_not_left_behind(
     explore: Callable[..., Explored], end: str
 ) -> None:
     def world() -> Scene:
-        send()
+        send(max_reads=1)
         message = claim_one()
 
         def check(ended: Ended) -> str:
-            assert row(message)["status"] == "y"
+            assert row(message)["status"] == ("y" if end in ENDS else "n")
+            assert end in ENDS or row(message)["available_at"] is None
             assert_lane_is_right()
             assert may_run() == [ended["sender"].pk]
             assert_rest_runs_in_order()
             return "runs"
 
-        return Scene({"sender": send, "ender": lambda: ENDS[end](message)}, check)
+        return Scene({"sender": send, "ender": lambda: (SETTLEMENTS | ENDS)[end](message)}, check)
 
-    assert set(explore(world).seen) == {"runs"}
+    assert set(explore(world, preemptions=2 if end in ENDS else 1).seen) == {"runs"}
 
 
 @ends
@@ -159,24 +160,6 @@ def test_a_worker_beside_the_end_of_a_message_gets_the_next_one_after_it_or_noth
         return Scene({"ender": lambda: ENDS[end](message), "worker": lambda: claim(2)}, check)
 
     assert set(explore(world, preemptions=1).seen) == {"after it", "nothing"}
-
-
-@pytest.mark.parametrize("death", ["nack", "reject"])
-def test_a_message_that_is_sent_beside_a_death_is_not_left_behind(explore: Callable[..., Explored], death: str) -> None:
-    def world() -> Scene:
-        send(max_reads=1)
-        message = claim_one()
-
-        def check(ended: Ended) -> str:
-            assert row(message)["available_at"] is None
-            assert_lane_is_right()
-            assert may_run() == [ended["sender"].pk]
-            assert_rest_runs_in_order()
-            return "runs"
-
-        return Scene({"sender": send, "ender": lambda: SETTLEMENTS[death](message)}, check)
-
-    assert set(explore(world, preemptions=1).seen) == {"runs"}
 
 
 @pytest.mark.parametrize("end", ["ack", "ack in a transaction"])

@@ -77,6 +77,12 @@ class Query:
     def beat(self) -> None:
         ownership.beat(self.connection, self.spec, self.run)
 
+    def die_reading(self) -> None:
+        """Die while a task reads the first claim."""
+        self.next()
+        self.read(1)
+        self.die()
+
     def die(self) -> None:
         """As a kill leaves it: the session ends, nothing is said; on SQLite the process that it names is gone."""
         sessions = self.connection.server.sessions

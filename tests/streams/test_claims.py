@@ -111,21 +111,13 @@ def test_a_slow_chunk_hides_a_higher_priority_for_a_second_and_no_longer(
     assert ids_of(2) == [urgent.pk]
 
 
-def test_a_paused_queue_gives_nothing(query: Callable[..., Query]) -> None:
+@pytest.mark.parametrize("has_end", [False, True], ids=["until it is resumed", "with an end"])
+def test_a_paused_queue_gives_nothing(query: Callable[..., Query], has_end: bool) -> None:
     MessageFactory()
-    Queue.objects.pause(QUEUE)
+    Queue.objects.pause(QUEUE, for_=3_600 if has_end else None)
     one = query()
     assert one.claim() is None
-    Queue.objects.resume(QUEUE)
-    assert one.claim() == 1
-
-
-def test_a_pause_with_an_end_gives_nothing_until_then(query: Callable[..., Query]) -> None:
-    MessageFactory()
-    Queue.objects.pause(QUEUE, for_=3_600)
-    one = query()
-    assert one.claim() is None
-    let_pause_end()
+    let_pause_end() if has_end else Queue.objects.resume(QUEUE)
     assert one.claim() == 1
 
 

@@ -214,10 +214,7 @@ def test_a_group_that_was_paused_meanwhile_begins_nothing_when_its_claim_is_rele
 def test_pieces_of_a_split_claim_hand_on_one_by_one(query: Callable[..., Query]) -> None:
     ids = [send(f"g{group}", 2) for group in range(32)]
     for _ in range(2):
-        one = query()
-        one.next()
-        one.read(1)
-        one.die()
+        query().die_reading()
     three = query()
     assert three.read(1) == [ids[0][0], ids[1][0]]
     three.commit(1)

@@ -79,10 +79,7 @@ def test_attempts_are_counted_by_runs_that_read_and_not_by_those_that_plan(query
 def test_tasks_that_were_planned_before_a_split_read_only_what_is_left(query: Callable[..., Query]) -> None:
     ids = [message.pk for message in MessageFactory.create_batch(32)]
     for _ in range(2):
-        one = query()
-        one.next()
-        one.read(1)
-        one.die()
+        query().die_reading()
     three = query()
     [(_, planned)] = three.plan(1)
     assert planned == ((ids[0], ids[-1]),)
@@ -105,10 +102,7 @@ def test_without_a_limit_of_reads_a_poison_message_is_tried_for_ever(query: Call
 
 def test_a_message_that_an_operator_took_is_not_charged(query: Callable[..., Query]) -> None:
     message = MessageFactory()
-    one = query()
-    one.next()
-    one.read(1)
-    one.die()
+    query().die_reading()
     Message.objects.filter(pk=message.pk).requeue()
     two = query()
     assert two.read(1) == []

@@ -71,36 +71,26 @@ def test_a_rescue_beside_a_stream_that_claims_takes_nothing(query: Callable[...,
     assert letters() == ["run", "run"]
 
 
-def test_who_gives_back_beside_an_ack_passes_the_stream_by(query: Callable[..., Query]) -> None:
+@pytest.mark.parametrize(
+    ("first", "given_back", "left"),
+    [("ack", 0, "y"), ("beat", 0, "run"), ("requeue", 2, "n")],
+    ids=["an ack is passed by", "a beat is passed by", "an ack comes second, waits, and acks nothing"],
+)
+def test_of_who_gives_back_and_the_runner_the_first_wins(
+    query: Callable[..., Query], first: str, given_back: int, left: str
+) -> None:
     MessageFactory.create_batch(2)
     one = query(spec=GIVING_BACK)
     one.next()
     let_leases_end()
-    _claim, ack, _beat = steps_of(one)
-    assert meet(ack, requeue, waits=False).second == 0
-    assert letters() == ["y", "y"]
-    assert states() == {1: "acked"}
-
-
-def test_an_ack_beside_one_who_gives_back_waits_and_acks_nothing(query: Callable[..., Query]) -> None:
-    MessageFactory.create_batch(2)
-    one = query(spec=GIVING_BACK)
-    one.next()
-    let_leases_end()
-    _claim, ack, _beat = steps_of(one)
-    assert meet(requeue, ack, waits=connection.vendor != "sqlite").first == 2
-    assert letters() == ["n", "n"]
-    assert states() == {1: "freed"}
-
-
-def test_who_gives_back_beside_a_beat_passes_the_stream_by(query: Callable[..., Query]) -> None:
-    MessageFactory.create_batch(2)
-    one = query(spec=GIVING_BACK)
-    one.next()
-    let_leases_end()
-    *_, beat = steps_of(one)
-    assert meet(beat, requeue, waits=False).second == 0
-    assert letters() == ["run", "run"]
+    _claim, ack, beat = steps_of(one)
+    if first == "requeue":
+        assert meet(requeue, ack, waits=connection.vendor != "sqlite").first == given_back
+    else:
+        assert meet({"ack": ack, "beat": beat}[first], requeue, waits=False).second == given_back
+    assert letters() == [left, left]
+    if first != "beat":
+        assert states() == {1: "acked" if first == "ack" else "freed"}
 
 
 def test_an_ack_beside_an_operator_acks_what_he_left(query: Callable[..., Query]) -> None:
@@ -142,10 +132,7 @@ def test_of_two_tasks_at_a_third_attempt_one_splits_and_the_other_reads_what_is_
 ) -> None:
     MessageFactory.create_batch(32)
     for _ in range(2):
-        one = query()
-        one.next()
-        one.read(1)
-        one.die()
+        query().die_reading()
     run = query().run
     read = partial(deliver, HERE, SPEC, run, 1)
     met = meet(read, read, waits=connection.vendor != "sqlite")

@@ -1,5 +1,20 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from tests.process.conftest import start_guardian, start_worker
+from tests.systems.articles import standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["start_guardian", "start_worker"]
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The table of the module's article."""
+    with standing(request.module.article.TABLE, request.module.article.CREATE):
+        yield

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 from django.test import override_settings
 
 from django_dbqueue.models import ArchivedMessage, Message
+from tests.systems.told import assert_page_prints_what_it_says
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "systems" / "000-claim-token-and-broker.md"
@@ -97,8 +96,4 @@ def test_the_session_without_a_history_where_accepting_deletes_the_row() -> None
 
 
 def test_the_page_prints_what_it_says() -> None:
-    session = "".join(re.findall(r"^```pycon\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
-    examples = doctest.DocTestParser().get_doctest(session, {}, PAGE.name, str(PAGE), 0)
-    assert len(examples.examples) > 20
-    said: list[str] = []
-    assert doctest.DocTestRunner().run(examples, out=said.append).failed == 0, "".join(said)
+    assert_page_prints_what_it_says(PAGE)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
 from tests.factories import held, waiting
-from tests.patience import patience
+from tests.systems.kills import End, killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,35 +17,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE, DEAD = 4, 2
 FINISHED = DONE + DEAD
-PATIENCE = patience(120)
-
-Archiver = dict[str, Any]
 
 
 @pytest.fixture(params=["archive", "purge"])
-def archive_until(request: pytest.FixtureRequest, worker_env: dict[str, str]) -> Iterator[Callable[[int], Archiver]]:
-    """Let an archiver run up to a boundary, and tell how it ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.systems.killed_archiver", request.param],
-        env=worker_env | {"DBQUEUE_TEST_SETTINGS": json.dumps({"DEFAULTS": {"dead_retention": 0}})},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def ask(boundary: int) -> Archiver:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{boundary}\n")
-        process.stdin.flush()
-        answer: Archiver = json.loads(process.stdout.readline())
-        return answer
-
-    with process:
+def archive_until(request: pytest.FixtureRequest, worker_env: dict[str, str]) -> Iterator[Callable[[int], End]]:
+    env = worker_env | {"DBQUEUE_TEST_SETTINGS": json.dumps({"DEFAULTS": {"dead_retention": 0}})}
+    with killed("tests.systems.killed_archiver", request.param, env) as ask:
         yield ask
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
 
 
 def fill() -> set[int]:
@@ -72,7 +48,7 @@ def in_the_table() -> list[int]:
 
 
 def test_killed_at_any_statement_each_message_is_in_exactly_one_of_the_two_tables(
-    archive_until: Callable[[int], Archiver],
+    archive_until: Callable[[int], End],
 ) -> None:
     killed_at: list[str] = []
     moved: set[int] = set()

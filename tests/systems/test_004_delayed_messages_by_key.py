@@ -5,8 +5,6 @@ Its acknowledge race is in ``test_004_acknowledge_race.py``.
 
 from __future__ import annotations
 
-import doctest
-import re
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -24,6 +22,7 @@ from tests.concurrency.steps import aside, meet
 from tests.factories import let_pass, row, rows
 from tests.process.conftest import wait_until
 from tests.systems.contacts import ALEX, FIVE_MINUTES, KEY, KIND, acquire, must_acquire, poll, push
+from tests.systems.told import assert_page_prints_what_it_says
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,8 +188,4 @@ def test_loops_that_share_a_kind_process_each_key_once_and_what_failed_again_aft
 
 
 def test_the_page_prints_what_it_says() -> None:
-    session = "".join(re.findall(r"^```pycon\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
-    examples = doctest.DocTestParser().get_doctest(session, {}, PAGE.name, str(PAGE), 0)
-    assert len(examples.examples) > 20
-    said: list[str] = []
-    assert doctest.DocTestRunner().run(examples, out=said.append).failed == 0, "".join(said)
+    assert_page_prints_what_it_says(PAGE)

@@ -24,6 +24,12 @@ def test_every_weakness_that_is_shown_is_told(file: Path) -> None:
     assert [name for name in names if f"tests/systems/{file.name}::{name}`" not in PAGE] == []
 
 
+def test_of_each_weakness_a_test_shows_that_ours_has_it_not() -> None:
+    rows = [re.findall(r"`tests/[\w/]+\.py::(\w+)`", row) for row in PAGE.splitlines() if "::test_article_" in row]
+    assert len(rows) >= 39
+    assert [row for row in rows if all(name.startswith("test_article_") for name in row)] == []
+
+
 def test_our_statements_are_quoted_as_they_are_built() -> None:
     server = MYSQL
     take = claims_sql.take(server, token=1, worker_id=None, session=None, lease=60, max_reads=5, now=None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,15 +9,13 @@ import pytest
 from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, dead, held, row
-from tests.patience import patience
 from tests.systems.killed_archiver import MOVES
+from tests.systems.kills import End, killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PATIENCE = patience(120)
-Mover = dict[str, Any]
 
 
 def _stuck() -> Message:
@@ -38,29 +33,9 @@ def verb(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def move_until(verb: str, worker_env: dict[str, str]) -> Iterator[Callable[[int], Mover]]:
-    """Let a process move the first message up to a boundary, and tell how it ended."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.systems.killed_archiver", verb],
-        env=worker_env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def ask(boundary: int) -> Mover:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{boundary}\n")
-        process.stdin.flush()
-        answer: Mover = json.loads(process.stdout.readline())
-        return answer
-
-    with process:
+def move_until(verb: str, worker_env: dict[str, str]) -> Iterator[Callable[[int], End]]:
+    with killed("tests.systems.killed_archiver", verb, worker_env) as ask:
         yield ask
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(PATIENCE) == 0
 
 
 def _standing(message: Message) -> tuple[dict[str, Any], int]:
@@ -69,7 +44,7 @@ def _standing(message: Message) -> tuple[dict[str, Any], int]:
 
 
 def test_killed_at_any_statement_a_message_has_moved_and_has_its_event_or_neither(
-    verb: str, move_until: Callable[[int], Mover]
+    verb: str, move_until: Callable[[int], End]
 ) -> None:
     killed_at: list[str] = []
     seen: set[bool] = set()

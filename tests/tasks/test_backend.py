@@ -262,10 +262,8 @@ def test_celerys_words(jobs: Any) -> None:
 def test_a_queue_that_the_backend_does_not_have_is_named_with_those_that_it_has(jobs: Any) -> None:
     with pytest.raises(InvalidTask) as raised:
         jobs.add.using(queue_name="mial").enqueue(1, 2)
-    assert str(raised.value) == (
-        "Queue 'mial' is not valid for backend. Add it to TASKS['default']['QUEUES'], which has "
-        "default, jobs, kept-short."
-    )
+    assert "Queue 'mial' is not valid" in str(raised.value)
+    assert "TASKS['default']['QUEUES'], which has default, jobs, kept-short" in str(raised.value)
     assert not Message.objects.exists()
 
 

@@ -11,6 +11,7 @@ from django.db import IntegrityError, close_old_connections, connection, transac
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import LostTransaction, run_consumers
 from tests.factories import QUEUE, MessageFactory, row
+from tests.testing.troubles import effects, insert_twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,22 +19,9 @@ if TYPE_CHECKING:
     from tests.testing.conftest import Consumes
 
 
-class Trouble(Exception):
-    pass
-
-
-def _effects() -> list[str]:
-    return sorted(Queue.objects.values_list("name", flat=True))
-
-
-def _insert_twice() -> None:
-    Queue.objects.create(name="twice")
-    Queue.objects.create(name="twice")
-
-
 @pytest.mark.usefixtures("kind")
 def test_an_error_of_the_database_that_ends_a_handler_leaves_the_test_as_it_was(consumes: Consumes) -> None:
-    consumes(lambda _message: _insert_twice())
+    consumes(lambda _message: insert_twice())
     message = MessageFactory()
     with pytest.raises(IntegrityError):
         run_consumers(QUEUE)
@@ -50,13 +38,13 @@ def test_hooks_of_rows_that_a_broken_statement_took_with_it_do_not_run(consumes:
         with transaction.atomic():
             Queue.objects.create(name="before")
             transaction.on_commit(lambda: heard.append("committed"))
-        _insert_twice()
+        insert_twice()
 
     consumes(handle)
     MessageFactory()
     with pytest.raises(IntegrityError):
         run_consumers(QUEUE)
-    assert (_effects(), heard) == ([], [])
+    assert (effects(), heard) == ([], [])
 
 
 @pytest.mark.usefixtures("kind")
@@ -65,19 +53,19 @@ def test_an_error_of_the_database_behind_an_atomic_of_its_own_may_be_swallowed(c
         Queue.objects.create(name="before")
         try:
             with transaction.atomic():
-                _insert_twice()
+                insert_twice()
         except IntegrityError:
             Queue.objects.create(name="after")
 
     consumes(handle)
     MessageFactory()
     assert len(run_consumers(QUEUE).done) == 1
-    assert _effects() == ["after", "before"]
+    assert effects() == ["after", "before"]
 
 
 def _swallow(_message: Message) -> None:
     with suppress(IntegrityError):
-        _insert_twice()
+        insert_twice()
 
 
 @pytest.mark.django_db
@@ -87,7 +75,7 @@ def test_a_swallowed_error_that_broke_the_tests_transaction_is_told(consumes: Co
     MessageFactory()
     with pytest.raises(LostTransaction, match=r"caught an error of the database and went on.*atomic\(\) of its own"):
         run_consumers(QUEUE, on_error=on_error)
-    assert _effects() == []
+    assert effects() == []
     Queue.objects.create(name="the test goes on")
 
 
@@ -96,7 +84,7 @@ def test_a_swallowed_error_undoes_its_own_statement_only_where_commits_are_real(
     consumes(_swallow)
     MessageFactory()
     assert len(run_consumers(QUEUE).done) == 1
-    assert _effects() == ["twice"]
+    assert effects() == ["twice"]
 
 
 @pytest.mark.usefixtures("kind")
@@ -112,7 +100,7 @@ def test_what_a_handler_leaves_open_is_rolled_back_and_nothing_else(consumes: Co
     MessageFactory()
     depth = list(connection.savepoint_ids)
     assert len(run_consumers(QUEUE).done) == 1
-    assert _effects() == ["before"]
+    assert effects() == ["before"]
     assert connection.savepoint_ids == depth
     with transaction.atomic():
         Queue.objects.create(name="the test goes on")
@@ -137,7 +125,7 @@ def test_a_handler_may_close_its_connection(consumes: Consumes, handler: Callabl
     consumes(handle)
     MessageFactory()
     assert len(run_consumers(QUEUE).done) == 1
-    assert _effects() == ["after", "before"]
+    assert effects() == ["after", "before"]
     assert "close" not in vars(connection._connections[connection._alias])  # type: ignore[attr-defined]
 
 
@@ -187,7 +175,7 @@ def test_a_connection_that_a_handler_leaves_broken_is_put_right_where_commits_ar
     consumes(lambda _message: leave())
     MessageFactory.create_batch(2)
     assert len(run_consumers(QUEUE).done) == 2
-    assert _effects() == []
+    assert effects() == []
     assert connection.get_autocommit()
 
 

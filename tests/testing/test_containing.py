@@ -12,22 +12,10 @@ from django.test import TestCase
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
+from tests.testing.troubles import Trouble, effects
 
 if TYPE_CHECKING:
     from tests.testing.conftest import Consumes
-
-
-class Trouble(Exception):
-    pass
-
-
-def _effects() -> list[str]:
-    return sorted(Queue.objects.values_list("name", flat=True))
-
-
-def _insert_twice() -> None:
-    Queue.objects.create(name="twice")
-    Queue.objects.create(name="twice")
 
 
 # -- hooks on the commit ----------------------------------------------------------------------------------
@@ -93,7 +81,7 @@ def test_a_hook_that_fails_fails_the_handler_and_undoes_no_commit(
     assert left == []
     assert handled.outcome == outcome
     assert str(handled.error) == "in the hook"
-    assert _effects() == ["effect"]
+    assert effects() == ["effect"]
     assert heard == []
 
 

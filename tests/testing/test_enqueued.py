@@ -120,11 +120,9 @@ def test_what_is_finished_does_not_count_and_is_told() -> None:
     refute_enqueued(QUEUE)
     with pytest.raises(AssertionError) as caught:
         assert_enqueued(QUEUE, payload="x")
-    assert str(caught.value).splitlines()[1:] == [
-        "Nothing waits or runs in this queue.",
-        "Finished, and so not counted: 1 done.",
-        "Finished, and so not counted: 1 dead.",
-    ]
+    nothing, *finished = str(caught.value).splitlines()[1:]
+    assert nothing.startswith("Nothing waits or runs")
+    assert [line.rpartition(": ")[2] for line in finished] == ["1 done.", "1 dead."]
 
 
 def test_what_runs_counts_for_it_is_not_finished() -> None:

@@ -87,9 +87,8 @@ def test_a_failure_is_raised_when_its_message_is_settled_and_says_whose_it_is(co
     message, other = MessageFactory(), MessageFactory()
     with pytest.raises(Trouble, match="as told") as caught:
         run_consumers(QUEUE)
-    assert caught.value.__notes__ == [
-        f"It stopped the consumer of queue 'tests' at message {message.pk}, read 1 of 4; the message is waiting."
-    ]
+    [note] = caught.value.__notes__
+    assert f"queue 'tests' at message {message.pk}, read 1 of 4" in note
     message.refresh_from_db()
     assert (message.status, message.read_count) == ("n", 1)
     assert "Trouble: as told" in (message.error or "")

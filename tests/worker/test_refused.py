@@ -20,7 +20,6 @@ from django_dbqueue.statements import changes_sql
 from django_dbqueue.worker import aftermath
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK, Verdict, decided
-from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, held_many, row, waiting
 from tests.refusing import pointing_at, refusing
@@ -34,16 +33,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DELETES = {"QUEUES": {QUEUE: {"on_ack": "delete"}}}
-
-
-@pytest.fixture
-def board() -> Board:
-    return Board(20)
-
-
-@pytest.fixture
-def settler(board: Board) -> Settler:
-    return Settler(session_of("default"), Holding(board), board)
 
 
 def ended(settler: Settler, verdict: Verdict, number: int = 9) -> list[Message]:

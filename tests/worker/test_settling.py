@@ -18,7 +18,6 @@ from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, attempt
-from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, held, row, rows
 
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def board() -> Board:
-    return Board(10)
-
-
-@pytest.fixture
-def settler(board: Board) -> Settler:
-    return Settler(session_of("default"), Holding(board), board)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from django_dbqueue.models import Event, Message
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, held
-from tests.lifecycle.suspending import suspends
+from tests.steps.suspending import suspends
 from tests.worker.clock import Clock, Turns
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import DjangoSession
-from tests.factories import QUEUE
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -25,11 +20,6 @@ Test = TypeVar("Test")
 def in_its_own_dialect(test: Test) -> Test | None:
     """Keep a test of an article's statements where they run: on MySQL and MariaDB."""
     return test if settings.TEST_DATABASE in {"mysql", "mariadb"} else None
-
-
-def on_servers(test: Test) -> Test | None:
-    """Keep a test of stored routines where there are some: everywhere but on SQLite."""
-    return None if settings.TEST_DATABASE == "sqlite" else test
 
 
 @contextmanager
@@ -76,11 +66,6 @@ def session_with(setting: str) -> Iterator[None]:
         yield
     finally:
         connection.close()
-
-
-def claim_uncommitted(queue: str = QUEUE) -> list[Message]:
-    """What our claim does before it commits."""
-    return Claimer(Message, DjangoSession("default"), queue).claim(1, lease=60, max_reads=5)
 
 
 def rolled_back(step: Callable[[], Any]) -> Any:

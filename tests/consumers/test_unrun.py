@@ -1,0 +1,128 @@
+"""What a function returned instead of doing it is told from what has run."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from io import StringIO
+from itertools import starmap
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from django.utils.functional import SimpleLazyObject
+
+from django_dbqueue.consumers.unrun import refuse_unrun, unrun_text
+
+
+def generate() -> Iterator[int]:
+    yield 1
+
+
+async def generate_asynchronously() -> AsyncIterator[int]:
+    yield 1
+
+
+async def work() -> None:
+    pass
+
+
+def begun() -> Iterator[int]:
+    generator = generate()
+    next(generator)
+    return generator
+
+
+class Awaitable:
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda value: value,
+    "a list": lambda value: [1, value],
+    "a tuple": lambda value: ("x", value),
+    "a set": lambda value: {value},
+    "a deque": lambda value: deque([value]),
+    "a dict": lambda value: {"rows": value},
+    "a key": lambda value: {value: 1},
+    "deep in others": lambda value: [{"rows": ([], (value,))}],
+}
+UNRUN: dict[str, tuple[Callable[[], Any], str]] = {
+    "generator": (generate, "a generator that nobody ran to its end"),
+    "begun generator": (begun, "a generator that nobody ran to its end"),
+    "async generator": (generate_asynchronously, "an async_generator that nobody ran to its end"),
+    "coroutine": (work, "a coroutine that nobody awaited"),
+    "awaitable": (Awaitable, "an Awaitable that nobody awaited"),
+    "map": (lambda: map(print, "abc"), "a map that nobody ran to its end"),
+    "filter": (lambda: filter(print, "abc"), "a filter that nobody ran to its end"),
+    "starmap": (lambda: starmap(print, "abc"), "a starmap that nobody ran to its end"),
+    "context manager": (contextmanager(generate), "a _GeneratorContextManager that nobody ran to its end"),
+    "async context manager": (
+        asynccontextmanager(generate_asynchronously),
+        "an _AsyncGeneratorContextManager that nobody ran to its end",
+    ),
+    "call in a thread": (Future, "a Future that nobody waited for"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", UNRUN)
+def test_what_has_yet_to_run_is_refused_wherever_it_is(kind: str, place: str) -> None:
+    make, text = UNRUN[kind]
+    returned = PLACES[place](make())
+    with warnings.catch_warnings(action="error"), pytest.raises(TypeError) as caught:  # a coroutine is not warned of
+        refuse_unrun("shop.handle", returned)
+    said = str(caught.value)
+    assert said.startswith("shop.handle returned a")
+    assert text.partition(" ")[2] in said
+    assert "so its work was not done" in said
+
+
+def test_the_sentence_names_what_it_is_in_and_what_to_do() -> None:
+    assert unrun_text("shop.handle", [generate()]).startswith("shop.handle returned a list with a generator ")
+
+
+@pytest.mark.parametrize("function", [generate, lambda: None, partial(print, 1), MagicMock().configure_mock])
+def test_a_function_that_was_returned_was_not_called(function: Any) -> None:
+    """As by a decorator that takes arguments and was written without parentheses."""
+    assert "that nobody called" in (unrun_text("shop.handle", function) or "")
+
+
+def test_what_has_run_is_no_failure() -> None:
+    def explode() -> Any:
+        raise AssertionError("it was evaluated")
+
+    async def finished() -> list[Any]:
+        task = asyncio.create_task(work())
+        await task
+        return [task, {task}]
+
+    exhausted, closed, done = generate(), work(), Future[int]()
+    assert list(exhausted) == [1]
+    closed.close()
+    done.set_result(1)
+    endless: list[Any] = []
+    endless.append(endless)
+    doubled: Any = 0
+    for _ in range(60):
+        doubled = [doubled, doubled]
+    context = {"function in a dict": print, "class": Awaitable}
+    for value in (
+        None, 1, "x", b"x", [], {}, (1, [2]), exhausted, [closed], done, asyncio.run(finished()), endless, doubled,
+        context, SimpleNamespace(), MagicMock(), SimpleLazyObject(explode), Awaitable, StringIO(), iter([1]),
+    ):  # fmt: skip
+        assert unrun_text("shop.handle", value) is None
+
+
+def test_a_deep_value_is_looked_through() -> None:
+    deep: Any = generate()
+    for _ in range(100_000):
+        deep = [deep]
+    assert "a list with a generator" in (unrun_text("shop.handle", deep) or "")

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from django.db import connection
+
+from django_dbqueue.databases import server_of
+from tests.liveness.silent import WORKER
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+@pytest.fixture
+def session(other_connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    """A worker's session, which holds the named lock of the worker's number."""
+    with other_connection.cursor() as cursor:
+        cursor.execute(*server_of(connection).sessions.take_lock(WORKER))
+        assert cursor.fetchone()[0]
+    return other_connection

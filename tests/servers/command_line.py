@@ -1,0 +1,25 @@
+"""What the command lines of servers and of planted bugs share."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from tests.servers.suite import DATABASES
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+def databases(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(DATABASES):
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: a database is one of {', '.join(DATABASES)}")
+    return names
+
+
+def leave(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not cut the first one's tidying short
+    sys.exit(128 + number)

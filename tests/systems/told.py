@@ -1,0 +1,18 @@
+"""Sessions that pages tell of."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def assert_page_prints_what_it_says(page: Path) -> None:
+    session = "".join(re.findall(r"^```pycon\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    examples = doctest.DocTestParser().get_doctest(session, {}, page.name, str(page), 0)
+    assert len(examples.examples) > 20
+    said: list[str] = []
+    assert doctest.DocTestRunner().run(examples, out=said.append).failed == 0, "".join(said)
