@@ -17,7 +17,7 @@ from generated import NotDescribed
 
 import django_dbqueue
 from django_dbqueue.claims import claims_sql
-from django_dbqueue.databases import NetworkServer, sessions_sql
+from django_dbqueue.databases import sessions_sql
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import POSTGRESQL
 from django_dbqueue.databases.server import Server
@@ -165,7 +165,7 @@ def _section(name: str, heading: str) -> Iterator[str]:
 def _functions(home: ModuleType, server: Server) -> list[tuple[str, Callable[..., Any]]]:
     """Return the statements of a module: its functions, or of sessions the methods that the server has."""
     if home is sessions_sql:
-        return inspect.getmembers(server.sessions, inspect.ismethod) if isinstance(server, NetworkServer) else []
+        return inspect.getmembers(server.sessions, inspect.ismethod) if server.sessions else []
     functions = inspect.getmembers(home, inspect.isfunction)
     return [(verb, each) for verb, each in functions if each.__module__ == home.__name__]
 
