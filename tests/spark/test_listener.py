@@ -18,7 +18,7 @@ from django_dbqueue.models import HistoryReader, Message, Stream, StreamProgress
 from django_dbqueue.spark import QueueListener, listener
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.history_readers import forget
-from django_dbqueue.spark.jobs import readers, streams
+from django_dbqueue.spark.jobs import list_streams, readers
 from django_dbqueue.spark.jobs.config import ReadersConfig, StreamsConfig
 from django_dbqueue.streams.stream_release import forget_stream
 from tests.process.conftest import wait_until
@@ -101,7 +101,7 @@ def test_operators_see_what_the_queries_of_a_session_do(
         assert row("reader:r").backlog == 0
     finally:
         spark.streams.removeListener(heard)
-    told = str(streams.run(None, StreamsConfig(credentials_file=credentials_file)))
+    told = str(list_streams.run(None, StreamsConfig(credentials_file=credentials_file)))
     assert "7 messages read, the last batch at 20" in told
     assert "failed 1 times" in told
     assert "4 messages read" in str(readers.run(None, ReadersConfig(credentials_file=credentials_file)))
