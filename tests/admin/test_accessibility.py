@@ -17,6 +17,8 @@ from tests.admin.world import fill
 if TYPE_CHECKING:
     from tests.admin.browser import Page
 
+PARTS = 3
+"""In how many tests the pages are visited: all of them in one came near to a test's limit of time."""
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 RUN = """
 const done = arguments[arguments.length - 1];
@@ -77,9 +79,10 @@ def missed_by_tab(page: Page) -> list[str]:
     return [f"the Tab key never reaches {wanted - reached} of {wanted}"]
 
 
-def test_axe_the_console_and_the_tab_key_find_nothing_amiss_on_any_page(page: Page) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_axe_the_console_and_the_tab_key_find_nothing_amiss_on_any_page(page: Page, part: int) -> None:
     """Loading a page costs the most, so that each is loaded once for all of it."""
-    paths = all_pages()
+    paths = all_pages()[part::PARTS]
     page.log_in()
     page.complaints()
     found: dict[str, list[str]] = {}
