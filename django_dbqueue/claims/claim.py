@@ -116,7 +116,7 @@ class LowWater:
         self._again_at = 0.0
 
     def _keep(self, marks: Marks, found: int, began: float, cost: float, *, is_full: bool) -> None:
-        """Keep the marks of a claim that found so many rows, and when to read from the beginning again."""
+        """Keep a claim's marks, and decide when to read from the beginning again; ``found`` is how many rows it found."""
         if self.saw_all:
             is_expensive = cost > EXPENSIVE + EXPENSIVE_EACH * found
             self._not_before = began + min(RESCAN_SHARE * cost, PUT_OFF_MOST) if is_expensive else 0.0

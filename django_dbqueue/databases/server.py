@@ -67,8 +67,9 @@ class Server(Tables, ABC):
     has_zones = False
     """Whether moments in columns have a time zone, and those in parameters must have one; else all are UTC."""
     ascii_type = "varchar({})"
-    """The column's type for text of at most so many characters, compared by code point: ASCII; any."""
+    """The type of a column for ASCII text, compared by code point; ``{}`` is how many characters it may have."""
     key_type = "varchar({})"
+    """The same for text of any characters."""
     text_type = "text"
     status_type = "varchar({})"
 
