@@ -1,4 +1,4 @@
-"""Names that a package has without importing the modules behind them, until they are used."""
+"""Names of a package whose modules are imported when a name is first used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 def names_on_first_use(
     package: str, names_by_module: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the package's ``__getattr__``, ``__dir__`` and ``__all__``; its modules are named from its own place."""
+    """Return the package's ``__getattr__``, ``__dir__`` and ``__all__``. Modules are named relative to the package."""
     homes = {name: module for module, names in names_by_module.items() for name in names}
 
     def find(name: str) -> Any:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from django.conf import settings
@@ -57,6 +58,25 @@ def test_every_test_that_is_named_is_there(page: Path) -> None:
     named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", page.read_text())
     missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text()]
     assert not missing
+
+
+@pages
+def test_every_name_of_the_package_is_there(page: Path) -> None:
+    """Decisions tell what was at their time."""
+    if page.parent.name == "decisions":
+        return
+    named = set(re.findall(r"(?<![\w/.-])django_dbqueue(?:\.[a-zA-Z_]\w*)+", page.read_text()))
+    named = {name for name in named if not name.endswith(".zip") and not name.startswith("django_dbqueue.view_")}
+    assert {name for name in named if not _is_there(name)} == set()
+
+
+def _is_there(name: str) -> bool:
+    """Whether it is a module, or an attribute of one."""
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 @pages

@@ -41,7 +41,7 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     OLD_WORDS: (2523, lambda house: words.old_words(house.package)),
     "test files of more than 300 lines": (0, lambda house: layout.long_files(house.tests)),
     "functions of tests of more than 45 lines": (4, lambda house: layout.long_functions(house.tests)),
-    "old words in identifiers of tests": (3057, lambda house: words.old_words(house.tests)),
+    "old words in identifiers of tests": (3056, lambda house: words.old_words(house.tests)),
 }
 """Today's. Wanted are at most 15 tests of a vendor, conditions in their one place, and nothing of all others."""
 
@@ -92,7 +92,7 @@ AMONG = {"one.py": "class One: ...", "room/one.py": "class One:\n class Meta: ..
 @pytest.mark.parametrize(
     ("name", "files", "expected"),
     [
-        (VENDOR_TESTS, {"a.py": "connection.vendor == 'mysql'\nisinstance(it, NetworkServer | None)"}, [1, 2]),
+        (VENDOR_TESTS, {"a.py": "connection.vendor == 'mysql'\nisinstance(it, MySQL | None)"}, [1, 2]),
         (VENDOR_TESTS, {"databases/a.py": "vendor == 'mysql'", "a.py": "name == 'mysql'"}, []),
         (METHODS, INTERFACE, [2, 3]),
         (CIRCLES, CIRCLE, [1, 1, 1]),

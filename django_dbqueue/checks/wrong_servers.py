@@ -80,7 +80,7 @@ TEXTS: Final[Mapping[str, Wrong]] = {
     ),
     "confirms early": Wrong(
         "dbqueue.W010",
-        "The server of the database {alias!r} confirms a commit before it is safely on disk ({weak}): after a crash, "
+        "The server of the database {alias!r} confirms a commit before it is safely on disk ({weak}): after a {crash}, "
         "enqueued messages can be lost, and acknowledged ones delivered again.",
         "Set {cure}, or accept the risk and silence this check.",
     ),

@@ -34,7 +34,8 @@ _listeners: list[Listener] = []
 def bury(session: Session, queue: str, claims: Sequence[Claim], error: str | None = None) -> Change:
     """Make dead what these claims hold, in the caller's transaction; return the change, for lanes and flows.
 
-    ``error`` is what their last delivery, which stays charged, has failed with; None if this claim is one too many.
+    ``error`` is what their last delivery failed with; that delivery stays charged. None: this claim is one too many,
+    and is not charged.
     """
     died = changes_sql.bury(session.server, error or SPENT_BEFORE, charged=error is not None)
     change = blamed(session, died, [queue])

@@ -57,7 +57,7 @@ class Holder(Protocol[Found]):
         ...
 
     def is_spent(self, found: Found) -> bool:
-        """Return whether a row had no reads left before this claim: somebody has changed it by SQL."""
+        """Return whether a row had no reads left before this claim. Only SQL leaves a row so."""
         ...
 
     def hold(self, taken: list[Found], spent: list[Found]) -> None:
@@ -67,7 +67,7 @@ class Holder(Protocol[Found]):
 
 @dataclass(slots=True)
 class LowWater:
-    """One claimer's marks in one queue, and when it reads from the beginning again."""
+    """One claimer's place in one queue. It claims from there, and now and then from the beginning."""
 
     priorities: list[int] = field(default_factory=list)
     """Those that have rows, highest first, as far as the claimer knows."""
@@ -105,7 +105,7 @@ class LowWater:
                         break
                 cost += time.monotonic() - reads_since
                 spent = [each for each in found if holder.is_spent(each)]
-                taken = [each for each in found if each not in spent] if spent else found
+                taken = [each for each in found if not holder.is_spent(each)] if spent else found
                 if found:
                     holder.hold(taken, spent)
         self._keep(marks, len(found), began, cost, is_full=len(found) == limit)
@@ -116,7 +116,7 @@ class LowWater:
         self._again_at = 0.0
 
     def _keep(self, marks: Marks, found: int, began: float, cost: float, *, is_full: bool) -> None:
-        """Keep the marks of a claim that found so many rows, and when to read from the beginning again."""
+        """Keep a claim's marks, and decide when to read from the beginning again; it has ``found`` so many rows."""
         if self.saw_all:
             is_expensive = cost > EXPENSIVE + EXPENSIVE_EACH * found
             self._not_before = began + min(RESCAN_SHARE * cost, PUT_OFF_MOST) if is_expensive else 0.0

@@ -151,7 +151,7 @@ def lock_parked(source: ClaimSource, ids: Sequence[int]) -> list[Row]:
     session = source.session
     at_once = _takes_at_once(session.server)
     names = ("id",) if at_once else _OF_ANY_PRIORITY
-    return session.fetch(claims_sql.parked(session.server, ids, names, source.most_bytes))
+    return session.fetch(claims_sql.parked(session.server, ids, names, source.most_bytes, source.terms.max_reads))
 
 
 def take_parked(source: ClaimSource, rows: list[Row]) -> list[Claimed]:

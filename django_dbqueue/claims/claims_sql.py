@@ -9,7 +9,7 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import SAID_LEASE, Change, InOrder, Mark, Statement
 from django_dbqueue.statements.message_columns import MOMENTS, TAKEN_COLUMNS
-from django_dbqueue.states.spent import HAS_READS
+from django_dbqueue.states.spent import spent
 from django_dbqueue.statuses import NEW, RUNNING
 
 
@@ -145,16 +145,19 @@ def take_ids_and_return(
     return take_ids(server, ids, change, f" RETURNING {_columns_of(server, tuple(names), '', most_bytes)}")
 
 
-def parked(server: Server, ids: Sequence[int], names: Sequence[str], most_bytes: int | None) -> Statement:
+def parked(
+    server: Server, ids: Sequence[int], names: Sequence[str], most_bytes: int | None, max_reads: int
+) -> Statement:
     """Lock those of these rows that wait for nothing but their turn, skipping locked ones; as ``due`` returns them.
 
     Not those that no ordinary claim would give out now, or that must run alone.
     """
     named = server.id_in(ids)
+    is_spent = spent("read_count", f"COALESCE(max_reads, {max_reads:d})")
     return Statement(
         f"SELECT {_columns_as_text(server, tuple(names), most_bytes)}, {server.as_text.format(server.now)} "
         f"FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
         f"AND available_at = {server.parked} AND due_at <= {server.now} AND crashes = 0 "
-        f"AND {HAS_READS} ORDER BY id{server.skip_locked}",
+        f"AND NOT {is_spent} ORDER BY id{server.skip_locked}",
         named.params,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -51,15 +52,18 @@ def _where(account: Any) -> dict[str, Any]:
     }
 
 
-def _mysql_connect(account: Any) -> Any:
+def _module(name: str, needs: str, extra: str) -> Any:
     try:
-        import MySQLdb
+        return import_module(name)
     except ImportError as error:
         raise InvalidPipeline(
-            f"MySQL and MariaDB need mysqlclient wherever Spark runs Python: {error}. Install 'django-dbqueue[mysql]' "
-            "there, or ship an environment that has it."
+            f"{needs} wherever Spark runs Python: {error}. Install 'django-dbqueue[{extra}]' there, or ship an "
+            "environment that has it."
         ) from error
-    raw = MySQLdb.connect(
+
+
+def _mysql_connect(account: Any) -> Any:
+    raw = _module("MySQLdb", "MySQL and MariaDB need mysqlclient", "mysql").connect(
         database=account.name, password=account.password, charset="utf8mb4", autocommit=True, **_where(account)
     )
     cursor = raw.cursor()
@@ -104,13 +108,7 @@ MYSQL_DRIVER: Final = Driver(
 
 
 def _postgresql_connect(account: Any) -> Any:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise InvalidPipeline(
-            f"PostgreSQL needs psycopg wherever Spark runs Python: {error}. Install 'django-dbqueue[postgres]' there, "
-            "or ship an environment that has it."
-        ) from error
+    psycopg = _module("psycopg", "PostgreSQL needs psycopg", "postgres")
     raw = psycopg.connect(dbname=account.name, password=account.password or None, autocommit=True, **_where(account))
     raw.execute("SET TIME ZONE 'UTC'")
     raw.execute("SET default_transaction_isolation = 'read committed'")

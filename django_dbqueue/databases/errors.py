@@ -18,6 +18,8 @@ Kind = Literal[
     "lost",  # the session ended, or can't begin: did a commit arrive?
     "full",  # no session is left, for the server or for the account
     "denied",  # the account lacks a privilege
+    "hidden",  # one of these: the privilege to see other accounts' sessions
+    "shut out",  # the server doesn't let the account in
     "waited",  # a wait for somebody's lock timed out
     "no memory",  # of the server, or of its client
     "unshowable",  # the server can't show a list because a statement in it has a four-byte character

@@ -81,8 +81,10 @@ class ServerFacts(NamedTuple):
     """The setting for how long a session may be idle, and how many of its units are a second."""
     lock_wait: str = ""
     """The setting for how many seconds a statement waits for a row that is locked."""
+    to_see: str = ""
+    """What gives ``%(account)s`` the right to see what other accounts do, where a server has such a grant."""
     questions: Mapping[str, Callable[..., Statement]] = MappingProxyType({})
-    """What not all servers are asked, or told, besides, and what that needs to be known."""
+    """Other statements that checks send, by name; a server has those that apply to it."""
 
 
 def isolation(level: str) -> Iterator[Judgement]:

@@ -49,7 +49,9 @@ class MySQL(Server):
         # shutdown, killed (MariaDB), can't connect, gone, lost, ended as idle
         "lost": frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2055, 4031}),
         "full": frozenset({1040, 1203, 1226}),
-        "denied": frozenset({1044, 1045, 1142, 1143, 1227, 1370}),
+        "denied": frozenset({1044, 1142, 1143, 1227, 1370}),
+        "hidden": frozenset({1227}),
+        "shut out": frozenset({1045}),
         "no memory": frozenset({1037, 1041, 2008}),
         "unshowable": frozenset({3854}),
         "untrusted": frozenset({1418, 1419}),

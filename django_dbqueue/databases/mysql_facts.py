@@ -38,7 +38,7 @@ def skip_locked(of: Examined) -> Iterator[Judgement]:
 def storage(of: Examined) -> Iterator[Judgement]:
     """Judge the tables' engines. Missing tables are no error: ``migrate`` asks before creating them."""
     found = of.ask(Statement(ENGINES.format(holes(len(of.tables))), tuple(of.tables)))
-    weak = [(table, engine) for table, engine in found if engine.lower() != "innodb"]
+    weak = [(table, engine) for table, engine in found if str(engine).lower() != "innodb"]
     for table, engine in weak:
         yield Judgement("no transactions", {"table": table, "engine": engine})
     if not weak:
@@ -72,7 +72,9 @@ def durability(of: Examined) -> Iterator[Judgement]:
     found = list(autocommit(of))
     if weak:
         cure = "innodb_flush_log_at_trx_commit = 1 and sync_binlog = 1"
-        found.insert(0, Judgement("confirms early", {"weak": ", ".join(weak), "cure": cure}))
+        found.insert(
+            0, Judgement("confirms early", {"weak": ", ".join(weak), "cure": cure, "crash": "crash of the machine"})
+        )
     log = Judgement("synced log", {"sync": sync}) if logs else Judgement("no log")
     yield from found or [Judgement("InnoDB confirms late", {"flush": flush, "logs": log})]
 
@@ -224,6 +226,7 @@ def wait_as_before(answers: Mapping[str, str]) -> Statement:
 
 MYSQL_FACTS: Final = ServerFacts(
     settings=Statement("SHOW SESSION VARIABLES", ()),
+    to_see="GRANT PROCESS ON *.* TO %(account)s",
     judges={
         "skip-locked": skip_locked,
         "storage": storage,

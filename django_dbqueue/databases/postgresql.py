@@ -39,7 +39,7 @@ class PostgreSQL(Server):
         "lost": frozenset({"08", "57P"}),  # connection exceptions, and a server that ends sessions
         "full": frozenset({"53300", "too many clients", "too many connections", "remaining connection slots"}),
         "denied": frozenset({"42501"}),
-        "no memory": frozenset({"53200", "out of memory", "cannot allocate memory"}),
+        "no memory": frozenset({"53200"}),
         "characters": frozenset({"22P05"}),
     }
     sessions = PostgreSQLSessionsSQL()

@@ -25,7 +25,8 @@ def durability(of: Examined) -> Iterator[Judgement]:
     """Promise P1 holds only as far as the server keeps what it has committed; a session may change it."""
     names = ("synchronous_commit", "fsync", "full_page_writes")
     if weak := [name for name in names if of.answers.get(name) == "off"]:
-        yield Judgement("confirms early", {"weak": f"{', '.join(weak)} off", "cure": f"{' and '.join(weak)} to on"})
+        cure = f"{' and '.join(weak)} to on"
+        yield Judgement("confirms early", {"weak": f"{', '.join(weak)} off", "cure": cure, "crash": "crash"})
         return
     words = {"commit": of.answers.get("synchronous_commit"), "fsync": of.answers.get("fsync")}
     yield Judgement("PostgreSQL confirms late", words)
@@ -185,7 +186,6 @@ POSTGRESQL_FACTS: Final = ServerFacts(
     questions={
         "account": account,
         "counters denied": counters_denied,
-        "creators": creators,
         "dead rows": dead_rows,
         "oldest transactions": oldest_transactions,
         "prepared transactions": prepared_transactions,

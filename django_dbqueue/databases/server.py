@@ -67,10 +67,13 @@ class Server(Tables, ABC):
     has_zones = False
     """Whether moments in columns have a time zone, and those in parameters must have one; else all are UTC."""
     ascii_type = "varchar({})"
-    """The column's type for text of at most so many characters, compared by code point: ASCII; any."""
+    """The column's type for ASCII text of at most {} characters, compared by code point."""
     key_type = "varchar({})"
+    """The column's type for any text of at most {} characters; only the same code points are equal."""
     text_type = "text"
+    """The column's type for text of any length."""
     status_type = "varchar({})"
+    """The column's type for a message's status, of at most {} characters."""
 
     quote = '"'
     now = ""

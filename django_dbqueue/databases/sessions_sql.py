@@ -42,10 +42,11 @@ class SessionsSQL(ABC):
 
     @abstractmethod
     def lock_holder(self, number: int) -> Statement:
-        """Read the server, and the session that holds the lock: its id, its account, whether it is our own; or NULLs.
+        """Read the server, the id of the session that holds the lock, and whether that is our own; or NULLs."""
 
-        The account is NULL, too, where it may not be seen.
-        """
+    @abstractmethod
+    def account_of(self, conn_id: int) -> Statement:
+        """Read a session's account and host; no row, or NULL, where they may not be seen."""
 
     @abstractmethod
     def is_held(self, number: int, conn_id: int) -> Statement:
@@ -87,11 +88,13 @@ class MySQLSessionsSQL(SessionsSQL):
 
     def lock_holder(self, number: int) -> Statement:
         return Statement(
-            f"SELECT {self.server}, held.id, CONCAT(shown.user, '@', shown.host), held.id = CONNECTION_ID() "
-            "FROM (SELECT IS_USED_LOCK(CONCAT('dbqueue:', %s)) AS id) AS held "
-            f"LEFT JOIN {MYSQL_PROCESS_LIST} AS shown ON shown.id = held.id",
+            f"SELECT {self.server}, held.id, held.id = {self.id} "
+            "FROM (SELECT IS_USED_LOCK(CONCAT('dbqueue:', %s)) AS id) AS held",
             (number,),
         )
+
+    def account_of(self, conn_id: int) -> Statement:
+        return Statement(f"SELECT CONCAT(user, '@', host) FROM {MYSQL_PROCESS_LIST} WHERE id = %s", (conn_id,))
 
     def is_held(self, number: int, conn_id: int) -> Statement:
         return Statement("SELECT COALESCE(IS_USED_LOCK(CONCAT('dbqueue:', %s)) = %s, 0)", (number, conn_id))
@@ -141,10 +144,13 @@ class PostgreSQLSessionsSQL(SessionsSQL):
 
     def lock_holder(self, number: int) -> Statement:
         return Statement(
-            f"SELECT {self.server}, held.pid, shown.usename || COALESCE('@' || host(shown.client_addr), ''), "
-            f"held.pid = pg_backend_pid() FROM (SELECT MAX(pid) AS pid FROM ({self._held}) AS h WHERE number = %s) "
-            "AS held LEFT JOIN pg_stat_activity AS shown ON shown.pid = held.pid",
+            f"SELECT {self.server}, MAX(pid), MAX(pid) = {self.id} FROM ({self._held}) AS held WHERE number = %s",
             (number,),
+        )
+
+    def account_of(self, conn_id: int) -> Statement:
+        return Statement(
+            "SELECT usename || COALESCE('@' || host(client_addr), '') FROM pg_stat_activity WHERE pid = %s", (conn_id,)
         )
 
     def is_held(self, number: int, conn_id: int) -> Statement:  # noqa: ARG002 - the number is nobody else's

@@ -63,7 +63,7 @@ class EventRecord(NamedTuple):
     may_die: bool = False
     """Whether it is a death instead, if the reads are spent."""
     uncharges: bool = False
-    """Whether the move takes the last charge back, which the record leaves out too."""
+    """Whether the move takes the last charge back: the record doesn't count it either."""
     failures: tuple[tuple[str, int], ...] = ()
     """By queue, the kind of failure that it is."""
     whole: bool = False

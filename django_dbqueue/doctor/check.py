@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from django.core import checks
 from django.utils.translation import gettext as _
@@ -17,6 +16,7 @@ from django_dbqueue.doctor.judged_servers import findings
 
 Look = Callable[[Patient], Iterable[Finding]]
 On = Callable[[Server], bool]
+Grant = Callable[[Server], str]
 """Which servers a check examines."""
 
 
@@ -35,9 +35,19 @@ def a_file(server: Server) -> bool:
     return server.is_file
 
 
-TO_WORK: Final = "GRANT SELECT, INSERT, UPDATE, DELETE ON django_dbqueue_message TO %(account)s"
-TO_SEE: Final = "GRANT PROCESS ON *.* TO %(account)s"
-"""What an account needs, in the syntax of MySQL and MariaDB."""
+def no_grant(_: Server) -> str:
+    """Return '': the server refuses nobody, or no grant would help."""
+    return ""
+
+
+def to_work(_: Server) -> str:
+    """Return what an account needs to work with messages, in the syntax of MySQL and MariaDB."""
+    return "GRANT SELECT, INSERT, UPDATE, DELETE ON django_dbqueue_message TO %(account)s"
+
+
+def to_see(server: Server) -> str:
+    """Return what an account needs to see what others do, if the server has a grant for that."""
+    return server.facts.to_see
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +58,11 @@ class Check:
     look: Look
     on: On
     needs_tables: bool
-    grant: str
+    grant: Grant
 
 
 def examines(
-    name: str, *, on: On = lambda _: True, needs_tables: bool = False, grant: str = ""
+    name: str, *, on: On = lambda _: True, needs_tables: bool = False, grant: Grant = no_grant
 ) -> Callable[[Look], Check]:
     """Make a function a check; several with one name examine different servers."""
     return lambda look: Check(name, look, on, needs_tables, grant)
@@ -65,7 +75,7 @@ def judges(name: str, *, on: On = lambda _: True, needs_tables: bool = False) ->
         lambda patient: judgement(patient, name),
         lambda server: name in server.facts.judges and on(server),
         needs_tables,
-        "",
+        no_grant,
     )
 
 

@@ -15,7 +15,7 @@ from django_dbqueue.claims.claim_rows import Terms, first_statement
 from django_dbqueue.databases import Statement, means, server_of
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.query_plans import PRIMARY, QueryPlan
-from django_dbqueue.doctor.check import TO_WORK, answering, examines
+from django_dbqueue.doctor.check import answering, examines, to_work
 from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.sessions.django_session import session_of
@@ -33,7 +33,7 @@ AT_ONCE: Final = 10
 Range = tuple[str, int]
 
 
-@examines("claim-plan", needs_tables=True, grant=TO_WORK)
+@examines("claim-plan", needs_tables=True, grant=to_work)
 def claim_plans(patient: Patient) -> Iterable[Finding]:
     """EXPLAIN the claim of each queue and priority in use: it must walk its index, in its order, and nothing else."""
     try:
@@ -41,7 +41,7 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
         asked = found[:MOST] or [(NOBODYS, 0)]
         plans = {each: plan_of(patient.connection, _claim(patient, each)) for each in asked}
     except Error as error:
-        if means(error, "denied") or means(error, "waited") or not patient.connection.is_usable():
+        if any(means(error, kind) for kind in ("denied", "shut out", "waited")) or not patient.connection.is_usable():
             raise
         yield problem(
             _("The claim can't run: %s") % first_line(error),

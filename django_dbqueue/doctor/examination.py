@@ -81,13 +81,13 @@ def _looked(check: Check, patient: Patient) -> list[Finding]:
 
 
 def _unseen(check: Check, patient: Patient, error: Error) -> Finding:
-    what = {"error": first_line(error), "grant": check.grant % {"account": patient.account}}
-    if means(error, "denied"):
+    account = patient.account
+    grant = check.grant(patient.server) % {"account": account}
+    what = {"error": first_line(error), "grant": grant}
+    if means(error, "denied") or means(error, "shut out"):
         return note(
-            _("The account %(account)s may not see this: %(error)s") % {"account": patient.account, **what},
-            _("To check this: %(grant)s") % what
-            if check.grant
-            else _("Run the doctor with an account that may see it."),
+            _("The account %(account)s may not see this: %(error)s") % {"account": account, **what},
+            _("To check this: %(grant)s") % what if grant else _("Run the doctor with an account that may see it."),
         )
     if means(error, "waited"):
         return warning(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from django.utils.translation import gettext as _
 
 from django_dbqueue.claims import claims_sql
-from django_dbqueue.doctor.check import TO_WORK, a_file, a_server, examines, judgement, judges
+from django_dbqueue.doctor.check import a_file, a_server, examines, judgement, judges, to_work
 from django_dbqueue.doctor.examined_database import NOBODYS, Patient
 from django_dbqueue.doctor.finding import Finding, fine
 from django_dbqueue.statuses import NEW
@@ -22,7 +22,7 @@ characters = judges("characters")
 returning = judges("skip-locked", on=a_file)
 
 
-@examines("skip-locked", on=a_server, needs_tables=True, grant=TO_WORK)
+@examines("skip-locked", on=a_server, needs_tables=True, grant=to_work)
 def skip_locked(patient: Patient) -> Iterable[Finding]:
     """Check for it by version, and try it: the claim's own lock, on a queue that can have no rows."""
     if "skip-locked" in patient.server.facts.judges and (found := list(judgement(patient, "skip-locked"))):

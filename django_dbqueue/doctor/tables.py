@@ -20,7 +20,7 @@ COMPARED: Final = ("queue", "key", "key_hash", "status", "body", "content_type",
 transactions = judges("storage", needs_tables=True)
 
 
-@examines("migrations", grant="GRANT SELECT ON django_migrations TO %(account)s")
+@examines("migrations", grant=lambda _: "GRANT SELECT ON django_migrations TO %(account)s")
 def migrations(patient: Patient) -> Iterable[Finding]:
     """Check whether the tables are those that this version of the package needs."""
     executor = MigrationExecutor(patient.connection)

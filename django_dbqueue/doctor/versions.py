@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.databases import means
 from django_dbqueue.databases.retries import again
 from django_dbqueue.databases.statement import Row
-from django_dbqueue.doctor.check import TO_SEE, a_file, answering, examines
+from django_dbqueue.doctor.check import a_file, answering, examines, to_see
 from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.states.counts import grouped
@@ -29,7 +29,7 @@ LARGE_LOG: Final = 64 * 1024 * 1024
 _LOOK_AT_OLDEST: Final = "oldest-transaction"
 
 
-@examines("history", on=answering("history status", "history metric"), grant=TO_SEE)
+@examines("history", on=answering("history status", "history metric"), grant=to_see)
 def history(patient: Patient) -> Iterable[Finding]:
     """Check how long InnoDB's history list is."""
     rows = patient.answer("history status") or patient.answer("history metric")
@@ -92,7 +92,7 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
     )
 
 
-@examines("oldest-transaction", on=answering("oldest transactions"), grant=TO_SEE)
+@examines("oldest-transaction", on=answering("oldest transactions"), grant=to_see)
 def oldest(patient: Patient) -> Iterable[Finding]:
     """Check for transactions that have been open for long.
 

@@ -230,7 +230,8 @@ def queues_of(server: Server, ids: Sequence[int]) -> Statement:
 def next_lanes(server: Server, table: str, after: int, until: int, limit: int) -> Statement:
     """Read some of the next lanes that a line or a ticket names, in their order; none only if there are no more.
 
-    A skip scan reads one index entry for each lane, however many messages wait there. MySQL and MariaDB read up to
+    A skip scan reads one index entry for each lane, however many messages wait there; it reads all that there are, up
+    to ``limit``. MySQL and MariaDB read up to
     ``ENTRIES`` places instead, and find the lanes among them.
     """
     if server.skips_for_distinct:

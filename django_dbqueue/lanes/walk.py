@@ -20,6 +20,8 @@ def next_lanes(session: Session, table: str, *, after: int, until: int = LAST, l
         if not rows:
             break
         lanes += [row[0] for row in rows]
+        if len(rows) < wanted and not session.server.skips_for_distinct:
+            break
     return lanes
 
 

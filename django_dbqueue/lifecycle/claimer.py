@@ -84,6 +84,7 @@ class Claimer:
         followers: Followers = {}
         self._terms, self._beside = Terms(0, self.worker_id, lease, max_reads), beside
         while True:
+            self.followers = {}
             ask = partial(self.low_water.claim, self.session, self.queue, limit - len(taken), self)
             try:
                 claimed, spent = self.session.outermost(ask, passing=self._passes)

@@ -57,7 +57,10 @@ def rescue(
 
 
 def tell_rescued(model: MessageType, queue: str, rows: Sequence[Row], evidence: str, error: str) -> None:
-    """Send the signals for rescued messages of a queue: id, reads and reads allowed of each, as they were."""
+    """Send the signals for a queue's rescued messages.
+
+    Each row begins with its id, its reads and its reads allowed, as they were before the rescue.
+    """
     signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence=evidence)
     for message_id, read_count, max_reads, *_ in rows:
         if is_spent(read_count, max_reads):

@@ -126,7 +126,7 @@ class Guardian:
         try:
             return {(str(here), int(number)) for here, number in self._session.fetch(sessions.existing(ids))}
         except DatabaseError as error:
-            if not means(error, "denied"):
+            if not means(error, "hidden"):
                 raise
             if not self._said_blind:
                 self._said_blind = True
@@ -210,7 +210,7 @@ def blind_to_sessions(session: DjangoSession, sessions: SessionsSQL) -> list[str
     try:
         session.fetch(sessions.existing([0]))
     except DatabaseError as error:
-        if not means(error, "denied"):
+        if not means(error, "hidden"):
             raise
         return [_blind_words()]
     return []

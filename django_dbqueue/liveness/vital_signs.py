@@ -39,7 +39,7 @@ def sign_of_session(session: DjangoSession, conn_id: int | None, *, here: str = 
     try:
         rows = session.fetch(sessions.existing([conn_id]))
     except DatabaseError as error:
-        if not means(error, "denied"):
+        if not means(error, "hidden"):
             raise
         return Sign.UNKNOWN
     if here and here not in {str(asked) for asked, _ in rows}:

@@ -7,11 +7,16 @@ snapshot (``snapshots``).
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
 
 from django_dbqueue.databases import means
 from django_dbqueue.databases.errors import code_of
 from django_dbqueue.databases.retries import StartAgain
+
+_NO_MEMORY: Final = ("out of memory", "cannot allocate memory")
+"""What servers say with various codes, and clients with none."""
 
 
 def is_passing(error: BaseException) -> bool:
@@ -49,4 +54,4 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether this process, or the server for it, had too little memory for what was asked."""
     if not isinstance(error, DatabaseError | InterfaceError):
         return isinstance(error, MemoryError)
-    return means(error, "no memory")
+    return means(error, "no memory") or any(words in str(error).lower() for words in _NO_MEMORY)

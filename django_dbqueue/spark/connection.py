@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Self, TypeVar
 
 from django_dbqueue.databases import SERVERS, Statement, means
@@ -33,7 +34,6 @@ class Connection:
     def __init__(self, credentials: Credentials) -> None:
         self.vendor = credentials.vendor
         self.server = credentials.server
-        self.database = credentials.name
         self.in_transaction = False
         try:
             self.raw: Any = self.server.driver.connect(credentials)
@@ -47,6 +47,11 @@ class Connection:
             if isinstance(refused, DatabaseAway):
                 refused.is_full = is_full(error)
             raise refused from (error if shown == said else None)
+
+    @cached_property
+    def database(self) -> str:
+        """The database's name as its server spells it; '' where named locks are the database's own."""
+        return str(self.fetch(Statement(f"SELECT {self.server.database}", ()))[0][0])
 
     def fetch(self, statement: Statement) -> list[Row]:
         """Run a statement that returns rows; for rows in order, with the server's settings for that."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from django_dbqueue.databases.sessions_sql import lock_number
+from django_dbqueue.databases.sessions_sql import SessionsSQL, lock_number
 from django_dbqueue.exceptions import ExportBusy, ExportStopped
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
@@ -30,11 +30,9 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
     lock = _lock_of(connection)
     [(taken,)] = connection.fetch(sessions.take_lock(lock))
     if not taken:
-        [(_server, session, account, _)] = connection.fetch(sessions.lock_holder(lock))
-        who = f"the database session {session} ({account or 'of another account'})" if session else "somebody else"
         raise ExportBusy(
-            f"Another export is working on this archive: {who} holds its lock. Nothing was done. Wait until it has "
-            "finished; if it hangs, end that session."
+            f"Another export is working on this archive: {_who(connection, sessions, lock)} holds its lock. "
+            "Nothing was done. Wait until it has finished; if it hangs, end that session."
         )
     try:
         yield
@@ -54,6 +52,14 @@ def require_lock(connection: Connection) -> None:
         raise ExportStopped(f"{_LOST} Its database session ended: {error}.") from error
     if not is_ours:
         raise ExportStopped(_LOST)
+
+
+def _who(connection: Connection, sessions: SessionsSQL, lock: int) -> str:
+    [(_server, session, _is_ours)] = connection.fetch(sessions.lock_holder(lock))
+    if session is None:
+        return "somebody else"
+    account = [row[0] for row in connection.fetch(sessions.account_of(session)) if row[0]]
+    return f"the database session {session} ({account[0] if account else 'of another account'})"
 
 
 def _lock_of(connection: Connection) -> int:

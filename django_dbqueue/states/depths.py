@@ -77,7 +77,9 @@ def _counted(session: Session, places: Sequence[Place], limit: int) -> Iterator[
 def _counted_at_once(
     session: Session, places: Sequence[Place], limit: int, overdue: Sequence[int]
 ) -> Iterator[tuple[Place, int]]:
-    for chunk in chunks(places, max(1, min(AT_ONCE, ROWS_AT_ONCE // limit))):
+    # each place names all tokens that are overdue, and SQLite takes 32,766 parameters by its own default
+    most = min(AT_ONCE, ROWS_AT_ONCE // max(limit, len(overdue)))
+    for chunk in chunks(places, max(1, most)):
         [counts] = session.fetch(depths_sql.counts(session.server, chunk, limit, overdue))
         yield from zip(chunk, counts, strict=True)
 

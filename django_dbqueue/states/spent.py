@@ -16,4 +16,3 @@ def spent(read_count: str, max_reads: str) -> str:
 
 
 SPENT: Final = spent("read_count", "max_reads")
-HAS_READS: Final = f"NOT {spent('read_count', 'COALESCE(max_reads, 0)')}"

@@ -85,7 +85,11 @@ class StreamClaimer:
     def _fill(self, filling: _Filling, chunk: int) -> bool:
         """Claim a chunk in one transaction; return whether more may be due."""
         queue = self.spec.queue
+        filling.has_begun = False
         taken, spent = self.low_water.claim(filling.session, queue, chunk, filling)
+        if not filling.has_begun:  # no priority is in use, and an old run must learn of the new one all the same
+            with filling.begin():
+                pass
         if filling.is_paused:
             return False
         filling.add(taken)
@@ -150,7 +154,7 @@ class StreamClaimer:
 
 @dataclass(slots=True)
 class _Filling:
-    """A claim that is being filled; its number is known with its first messages."""
+    """A claim that is being filled. It gets its number with its first messages."""
 
     session: Session
     spec: StreamSpec
@@ -161,6 +165,8 @@ class _Filling:
     ids: list[int] = field(default_factory=list)
     has_groups: bool = False
     is_paused: bool = False
+    has_begun: bool = False
+    """Whether a transaction was begun for this chunk."""
     freed: set[int] = field(default_factory=set)
     """Lanes to be kicked after the commit of the last chunk."""
     _next: int = 0
@@ -168,7 +174,8 @@ class _Filling:
 
     @contextmanager
     def begin(self) -> Iterator[bool]:
-        """Begin a transaction that only the current run of the stream goes through."""
+        """Begin the transaction of a chunk; StreamLost if another run has the stream. False if the queue is paused."""
+        self.has_begun = True
         with self.session.transaction():
             last = own(self.session, self.spec.name, self.run)
             self._next, self.freed = self.number or last + 1, set()

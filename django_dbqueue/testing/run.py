@@ -158,7 +158,7 @@ class _Run:
         # A long-lived claimer remembers where it stood; here each claim must see everything a handler has just sent
         claimer = Claimer(Message, self._session, consumer.queue)
         claimed = claimer.take(consumer.batch or 1, lease=options.lease, max_reads=options.max_reads)
-        deliveries = [Delivery(each, self._session, consumer, options) for each in claimed]
+        deliveries = [Delivery(each, self._session, consumer, options, frozenset()) for each in claimed]
         self._holding.keep(*deliveries)
         self._holding.offer(*deliveries)
         first = self._holding.take() if deliveries else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Set
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from django_dbqueue import signals
@@ -40,33 +40,32 @@ class Delivery:
     session: DjangoSession
     consumer: Consumer
     options: QueueOptions
-    rated: InitVar[Set[int]] = frozenset()
+    rated: InitVar[Set[int]]
     """Lanes whose groups have rates of their own."""
-    _: KW_ONLY
-    slot: int | None = None
-    started_at: float | None = None
-    finished: bool = False
-    timed_out: bool = False
-    abandoned: bool = False
+    slot: int | None = field(default=None, init=False)
+    started_at: float | None = field(default=None, init=False)
+    finished: bool = field(default=False, init=False)
+    timed_out: bool = field(default=False, init=False)
+    abandoned: bool = field(default=False, init=False)
     """Its coroutine was cancelled and still runs; its lease is extended no more."""
-    cancels: bool = False
+    cancels: bool = field(default=False, init=False)
     """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
-    superseded: bool = False
+    superseded: bool = field(default=False, init=False)
     """This child has claimed the message again, so this claim of it is lost."""
-    ack_sent: bool = False
+    ack_sent: bool = field(default=False, init=False)
     """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
-    beside: int = 1
+    beside: int = field(default=1, init=False)
     """How many its handler got in the same call, itself included."""
-    extended_at: float = 0.0
-    trace: Any = None
+    extended_at: float = field(default=0.0, init=False)
+    trace: Any = field(default=None, init=False)
     """Where an instrument keeps what it knows of the handler's run, for the settlement."""
-    result: Kept | None = None
+    result: Kept | None = field(default=None, init=False)
     """What is kept of a task's return value when the message is acked."""
-    when_ended: Callable[[], object] | None = None
+    when_ended: Callable[[], object] | None = field(default=None, init=False)
     """What its runner does when the ack, or the drop, is committed."""
-    raised: BaseException | None = None
+    raised: BaseException | None = field(default=None, init=False)
     """What its last attempt raised, while whoever logs its death may ask for it."""
-    followers: Followers | None = None
+    followers: Followers | None = field(default=None, init=False)
     """Those of its group that run after it, if any were taken along."""
     claim: Claim = field(init=False)
     claimed_at: float = field(init=False)

@@ -106,7 +106,7 @@ class Feeder:
         self._lanes[kind].learn(seconds)
 
     def run(self, now: float) -> None:
-        """Claim what is wanted, or let the next suspect run; the settler releases what must be.
+        """Claim what is wanted, or let the next suspect run. The settler releases what can't be started.
 
         Acks go into the claim's transaction. Nothing is claimed from queues that are closed or ``unready``: the latter
         wait for a resource of this child, so it has not drained them.
@@ -114,14 +114,14 @@ class Feeder:
         self._settler.give_back(self._feed(now))
 
     def _feed(self, now: float) -> list[Delivery]:
-        """Do that, and return what must be released."""
+        """Claim, and return what can't be started."""
         news = self._idle_poll.take_news()  # only for this turn: by the next one, handlers may have enqueued something
         if self._suspects:
             if self._suspects_are_alone():
                 self._tries_suspect = True
                 self._holding.offer(self._suspects.popleft())
             return []
-        if self._waits_for_suspect() or self.has_claimed_all:  # what is claimed now would run beside the last one
+        if self._waits_for_suspect() or self.has_claimed_all:  # the last suspect runs, or that was all
             return []
         unready, freed = self._unready(), self._settler.sendable()
         wants = self._wants(freed)

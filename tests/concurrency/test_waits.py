@@ -166,7 +166,8 @@ def test_a_heartbeat_waits_for_no_row_that_a_handler_has_locked_and_extends_the_
     before = [row(message)["available_at"] for message in messages]
     consumer = Consumer(QUEUE, lambda _message: None)
     deliveries = [
-        Delivery(as_claimed(message), session_of("default"), consumer, consumer.resolved()) for message in messages
+        Delivery(as_claimed(message), session_of("default"), consumer, consumer.resolved(), frozenset())
+        for message in messages
     ]
 
     def lock() -> None:

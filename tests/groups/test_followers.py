@@ -178,7 +178,7 @@ def test_a_dead_follower_that_holds_its_group_has_the_ticket_in_its_turn(setting
     assert claimed() == [1]
 
 
-@pytest.mark.parametrize("why", ["not due", "suspect", "no reads left", "paused"])
+@pytest.mark.parametrize("why", ["not due", "suspect", "no reads left", "none by the settings", "paused"])
 def test_a_row_ends_before_one_that_no_claim_would_give_out_now(why: str) -> None:
     sent = send(*range(4))
     if why == "not due":
@@ -187,6 +187,8 @@ def test_a_row_ends_before_one_that_no_claim_would_give_out_now(why: str) -> Non
         Message.objects.filter(pk=sent[2]).update(crashes=1)
     elif why == "no reads left":
         Message.objects.filter(pk=sent[2]).update(read_count=3, max_reads=3)
+    elif why == "none by the settings":
+        Message.objects.filter(pk=sent[2]).update(read_count=5, max_reads=None)
     else:
         Group.objects.create(lane=Message.objects.get(pk=sent[0]).lane, queue=QUEUE, name="a", is_paused=True)
     [row] = take()

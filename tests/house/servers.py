@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 DATABASES = PACKAGE + "databases/"
 VENDORS = frozenset({"mysql", "mariadb", "postgresql", "sqlite"})
 NAMES_OF_SERVERS = frozenset({"MYSQL", "POSTGRESQL", "SQLITE", "SERVERS", "QUALIFIED"})
-OF_A_SERVER = re.compile(r"\b(?:NetworkServer|(?:MySQL|PostgreSQL|SQLite)\w*)\b")
-INTERFACES = {"server": "Server", "sessions": "SessionsSQL", "partitions": "MySQLPartitionsSQL"}
-"""What a server is asked for, by the name of what has it."""
+OF_A_SERVER = re.compile(r"\b(?:MySQL|PostgreSQL|SQLite)\w*\b")
+INTERFACES = {"server": "Server", "sessions": "SessionsSQL"}
+"""What a server is asked for, by the name of what has it. Its partitions belong to one room, history."""
 OF_ONE_USER = {
+    "SessionsSQL.account_of": "some accounts may not see the list of sessions, which only the exporters' message needs",
     "SessionsSQL.free_lock": "the export lets the next one in at once; who else holds a lock holds it to its end",
-    "SessionsSQL.free_locks": "a guardian asks for hundreds of locks in one statement",
+    "SessionsSQL.free_locks": "a guardian asks for up to a hundred locks in one statement",
     "SessionsSQL.is_held": "each beat of a worker asks: on PostgreSQL `lock_holder` reads all locks of the server",
 }
 """Why these stay."""
@@ -52,7 +53,7 @@ def vendor_names(house: House) -> Iterator[Finding]:
 
 
 def methods_of_one_user(house: House) -> Iterator[Finding]:
-    """Public methods of a server, its sessions and its partitions that one file alone calls, outside ``databases/``."""
+    """Public methods of a server and its sessions that one file alone calls, outside ``databases/``."""
     methods = {whose: _public_methods(house, name) for whose, name in INTERFACES.items()}
     users: dict[tuple[str, str], set[str]] = defaultdict(set)
     for source in outside(house.package, DATABASES):

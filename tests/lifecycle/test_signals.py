@@ -72,7 +72,8 @@ def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> 
 def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
     consumer = registry.Consumer(QUEUE, fail)
     deliveries = [
-        Delivery(as_claimed(taken_away()), session_of("default"), consumer, consumer.resolved()) for _ in range(2)
+        Delivery(as_claimed(taken_away()), session_of("default"), consumer, consumer.resolved(), frozenset())
+        for _ in range(2)
     ]
     extend(DjangoSession("default"), deliveries)
     assert [each.message.lease_lost for each in deliveries] == [True, True]

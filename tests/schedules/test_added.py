@@ -76,7 +76,7 @@ def test_a_worker_without_schedules_asks_nothing_until_one_is_added(django_asser
         timetable.run(0.3)
 
 
-def test_the_lookout_sees_every_change_of_what_was_added_and_of_nothing_else() -> None:
+def test_the_idle_poll_sees_every_change_of_what_was_added_and_of_nothing_else() -> None:
     Worker(plan("declared")).look()
     assert seen() == ""
     add()

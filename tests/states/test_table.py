@@ -7,11 +7,12 @@ import pytest
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message
-from django_dbqueue.models.fields import clock
+from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.states.table import STATES, Place, Stage, condition_of, range_of, state_of
+from django_dbqueue.states.selections import q_of
+from django_dbqueue.states.table import PARKED_AT, STATES, Place, Stage, condition_of, range_of, state_of
 from tests.commands.peeking import one_of_each
-from tests.factories import QUEUE
+from tests.factories import QUEUE, MessageFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,16 @@ def test_sql_the_orm_and_python_find_the_same_message_in_a_state(name: str) -> N
     assert list(Message.objects.in_state(name).values_list("pk", flat=True)) == [this]
     now = clock("default")
     assert {each.pk for each in Message.objects.all() if state_of(each, now) is STATES[name]} == {this}
+
+
+def test_what_streams_hold_too_long_is_stuck_to_sql_and_the_orm() -> None:
+    server = session_of("default").server
+    in_time, overdue = MessageFactory.create_batch(2, state="running")
+    for message, token in ((in_time, 1), (overdue, 2)):
+        Message.objects.filter(pk=message.pk).update(available_at=PARKED_AT, claim_token=token)
+    for state, those in (("stuck", [overdue.pk]), ("running", [in_time.pk])):
+        assert found(range_of(server, Place(QUEUE, state, 0), [2])) == those
+        assert list(Message.objects.filter(q_of(state, DbNow(), [2])).values_list("pk", flat=True)) == those
 
 
 @pytest.mark.parametrize("stage", Stage)

@@ -43,7 +43,7 @@ def claimed() -> Callable[[], Delivery]:
         Message.objects.filter(status="n").update(available_at=DbNow())
         claimer = Claimer(Message, session_of("default"), "default")
         [one] = claimer.take(1, lease=60.0, max_reads=9)
-        return Delivery(one, session_of("default"), consumer, consumer.resolved())
+        return Delivery(one, session_of("default"), consumer, consumer.resolved(), frozenset())
 
     return claim
 

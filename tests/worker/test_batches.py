@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def deliveries(number: int, handler: Any = print, *, queue: str = QUEUE, **said: Any) -> list[Delivery]:
     consumer = Consumer(queue, handler, **said)
     return [
-        Delivery(as_claimed(each), session_of("default"), consumer, consumer.resolved())
+        Delivery(as_claimed(each), session_of("default"), consumer, consumer.resolved(), frozenset())
         for each in held_many(number, queue=queue)
     ]
 

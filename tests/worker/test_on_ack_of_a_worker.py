@@ -44,7 +44,7 @@ def told() -> Iterator[list[tuple[str, int]]]:
 
 def deliver(message: Message, holding: Holding) -> Delivery:
     handler = Consumer(message.queue, print)
-    delivery = Delivery(as_claimed(message), session_of("default"), handler, handler.resolved())
+    delivery = Delivery(as_claimed(message), session_of("default"), handler, handler.resolved(), frozenset())
     holding.keep(delivery)
     holding.offer(delivery)
     assert holding.take() is delivery

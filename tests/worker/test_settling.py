@@ -43,7 +43,7 @@ def lost() -> Iterator[list[tuple[int, str]]]:
 def begin(settler: Settler, message: Message) -> Delivery:
     """Have a thread take it, as the claim that it is."""
     handler = Consumer(message.queue, print)
-    delivery = Delivery(as_claimed(message), session_of("default"), handler, handler.resolved())
+    delivery = Delivery(as_claimed(message), session_of("default"), handler, handler.resolved(), frozenset())
     for old in settler._holding.keep(delivery):
         settler.let_go(old)
     settler._holding.offer(delivery)

@@ -49,7 +49,8 @@ def lost() -> Iterator[list[int]]:
 def finish(settler: Settler, *messages: Message) -> None:
     handler = Consumer(QUEUE, print)
     deliveries = [
-        Delivery(as_claimed(message), session_of("default"), handler, handler.resolved()) for message in messages
+        Delivery(as_claimed(message), session_of("default"), handler, handler.resolved(), frozenset())
+        for message in messages
     ]
     settler._holding.keep(*deliveries)
     settler._holding.offer(*deliveries)
