@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.race import Outcome
 
@@ -52,7 +52,7 @@ def unwind_when_stopped() -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
-def show(options: argparse.Namespace, found: dict[str, tuple[str, Sequence[Outcome]]]) -> None:
+def show(options: argparse.Namespace, found: Mapping[str, tuple[str, Sequence[Outcome]]]) -> None:
     for name, (server, outcomes) in found.items():
         print(f"\n{name} {server}\n\n{report.table(outcomes)}\n\n{report.verdicts(outcomes)}")
     if options.quick:

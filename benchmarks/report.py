@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.race import said
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.race import Outcome, Verdict
@@ -47,7 +47,7 @@ def _judged(verdict: Verdict) -> str:
     return said(verdict.figure) if verdict.target.rival is None else f"{verdict.judged:.2f}"
 
 
-def as_json(about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outcome]]]) -> dict[str, Any]:
+def as_json(about: dict[str, Any], databases: Mapping[str, tuple[str, Sequence[Outcome]]]) -> dict[str, Any]:
     """One object: what was run, and for each database each round's figure and each verdict."""
     found = {
         name: {"version": version, "contests": [_as_json(outcome) for outcome in outcomes]}
@@ -56,7 +56,7 @@ def as_json(about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outc
     return {**about, "databases": found}
 
 
-def write_json(path: Path, about: dict[str, Any], databases: dict[str, tuple[str, Sequence[Outcome]]]) -> None:
+def write_json(path: Path, about: dict[str, Any], databases: Mapping[str, tuple[str, Sequence[Outcome]]]) -> None:
     path.write_text(json.dumps(as_json(about, databases), indent=2) + "\n")
 
 

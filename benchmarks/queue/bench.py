@@ -114,7 +114,7 @@ class Bench:
         number = " + ".join(f"{10**place} * d{place}.i" for place in range(5))
         tables = ", ".join(f"({digits}) d{place}" for place in range(5))
         text = "CAST({} AS CHAR(12))" if connection.vendor == "mysql" else "CAST({} AS TEXT)"
-        body = server_of(connection).joined("%s", text.format(f"n + {first}"), "%s")
+        body = server_of(connection).joined.format("%s", text.format(f"n + {first}"), "%s")
         self.execute(
             f"INSERT INTO {TABLE} (queue, body) SELECT '{queue}', {body} "
             f"FROM (SELECT {number} AS n FROM {tables}) numbers WHERE n < {rows} ORDER BY n",

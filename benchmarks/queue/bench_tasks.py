@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from benchmarks.queue.probe import hit
 from django_dbqueue.tasks.compat import HOME
 
-if HOME == "django.tasks":
-    from django.tasks import task
-else:
-    from django_tasks import task
+task = import_module(HOME).task
 
 
 @task(queue_name="bench-tasks")

@@ -152,28 +152,28 @@ def _under_a_view(bench: Bench, name: str, rows: Rows, churn: int, claims: Calla
 
 def _work(claimer: Claimer, most: int, seconds: float) -> list[float]:
     """What the claims took, in ms, of a worker that does nothing but claim and ack, until nothing is left."""
-    figures = []
+    figures: list[float] = []
     end = time.perf_counter() + seconds
     while len(figures) < most and time.perf_counter() < end:
         figure, messages = _timed(claimer)
         if not messages:
             break
         figures.append(figure)
-        ack_claims(DjangoSession(claimer.using), {message.claim: QUEUE for message in messages})
+        ack_claims(claimer.session, {message.claim: QUEUE for message in messages})
     return figures
 
 
 def _wait(claimer: Claimer, seconds: float) -> list[float]:
     """The same of a worker that keeps up: each message is there alone."""
-    figures = []
+    figures: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        Message.objects.enqueue(1, queue=QUEUE, using=claimer.using)
+        Message.objects.enqueue(1, queue=QUEUE, using=claimer.session.using)
         figure, messages = _timed(claimer)
         if len(messages) != 1:
             raise AssertionError(f"claimed {len(messages)}, not the one that came in")
         figures.append(figure)
-        ack_claims(DjangoSession(claimer.using), {message.claim: QUEUE for message in messages})
+        ack_claims(claimer.session, {message.claim: QUEUE for message in messages})
     return figures
 
 

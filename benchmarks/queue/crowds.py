@@ -100,7 +100,7 @@ def _insert(alias: str, rows: Rows) -> None:
     insert_messages(
         into,
         rows.count,
-        server.joined("'queue-'", number) if rows.queues else f"'{QUEUE}'",
+        server.joined.format("'queue-'", number) if rows.queues else f"'{QUEUE}'",
         rows.status,
         rows.priority,
         rows.seconds,

@@ -71,8 +71,9 @@ def _run(there: Connection, barrier: Any, module: str, name: str, arguments: tup
         barrier.abort()
 
 
-def _results(pipes: list[Connection]) -> list[Any]:
-    found: dict[Connection, Any] = {}
+def _results(pipes: list[Connection[Any, Any]]) -> list[Any]:
+    found: dict[Any, Any] = {}
+    each: Any  # `wait` also takes sockets and handles
     while len(found) < len(pipes):
         for each in wait([pipe for pipe in pipes if pipe not in found]):
             try:

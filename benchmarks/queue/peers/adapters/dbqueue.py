@@ -5,6 +5,7 @@ Leases of five seconds, so that what a frozen worker holds comes again within th
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from django.core.management import call_command
@@ -29,11 +30,11 @@ from django_dbqueue.models import Message  # noqa: E402
 
 def transactional(message: Message) -> None:
     """Write with the ack, through Django's connection."""
-    handler.time.sleep(handler.WORK)
+    time.sleep(handler.WORK)
     with connection.cursor() as cursor:
         cursor.execute(handler.INSERT, [message.payload["n"]])
     handler.fail_if_planned(message.payload["n"])
-    handler.time.sleep(handler.WORK)
+    time.sleep(handler.WORK)
 
 
 class Adapter(Base):
