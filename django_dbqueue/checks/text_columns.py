@@ -72,14 +72,13 @@ def listed(columns: Iterable[TextColumn]) -> str:
 
 
 def check_columns(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
-    """Warn of columns that can't hold every character: ``migrate`` runs this, too, before it has mended them."""
+    """Warn of columns that can't hold every character."""
     poor = [column for column in spoiled(connection) if column.characters not in WHOLE]
     if poor:
         yield checks.Warning(
             f"Columns in the database {connection.alias!r} can't hold every character (such as emoji), so what has "
             f"others is refused: {listed(poor)}.",
-            hint="Run manage.py migrate. Where it has nothing to apply, somebody has converted the tables, and this "
-            f"converts them back: {mended(poor, connection)}",
+            hint=f"Somebody has converted the tables. This converts them back: {mended(poor, connection)}",
             id="dbqueue.W016",
         )
 

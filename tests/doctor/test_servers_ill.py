@@ -112,7 +112,7 @@ def test_before_the_tables_are_made_the_server_is_judged_and_migrate_is_asked_fo
     found = doctor(environment)
     [migrations] = found["migrations"]
     assert migrations["level"] == "problem"
-    assert "0001_initial" in migrations["found"]
+    assert "0001_squashed" in migrations["found"]
     assert migrations["do"] == "manage.py migrate django_dbqueue --database default"
     assert found["durability"][0]["level"] == "warning"
     assert {"claim-plan", "storage", "rights"}.isdisjoint(found)
