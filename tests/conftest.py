@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
 from django.db import connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.consumers import registry as consumer_registry
 from tests.left_out import PARTS, sentences
@@ -16,9 +18,6 @@ from tests.permissions import keep_permissions
 from tests.whole_server import WholeServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
     from pytest_django import DjangoDbBlocker
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,15 +8,12 @@ rest of what it touches. `.ci/run` says in which order the parts run, and what r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from tests.left_out import BROWSER
 from tests.mutants.planted import read_all
 from tests.servers.change import ROOT
 from tests.servers.parts import ON_A_SERVER, Part
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 OF_ITS_OWN = "what a server makes a difference to"
 STEPPER = "tests/stepper/"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.stress.cgroups import CPU, FREEZER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _ROOT = Path(__file__).resolve().parent.parent
 

@@ -5,7 +5,8 @@ Django truncates every table, and then makes each content type and permission an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from django.apps import AppConfig, apps
 from django.contrib.auth.models import Permission
@@ -14,9 +15,6 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models import Count, Max
 from django.db.models.signals import post_migrate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _KEPT = (ContentType, Permission)
 _SMALL = 8 * 8192

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from django.db import connection
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django_dbqueue.models import Message
+from django_dbqueue.models import Message
 
 TABLE: Final = "django_dbqueue_message"
 NAME: Final = "dbqueue_test_refuses"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sphinx.errors import ExtensionError
@@ -13,10 +15,6 @@ from django_dbqueue import conf
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases.statement import Statement
 from django_dbqueue.management.commands.run_queue_worker import Command
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,6 @@ from tests.house import conditions, layout, servers, words
 from tests.house.sources import Finding, House, new_and_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     Meter = Callable[[House], Iterable[Finding]]
 
 pytestmark = pytest.mark.once

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from gettext import GNUTranslations
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import translations
 from tests.translations import PACKAGE, Text, entries, holes, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.once
 PLURAL_FORMS = {"de": 2, "zh_Hans": 1}

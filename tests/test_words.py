@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from tests.translations import PACKAGE, said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 pytestmark = pytest.mark.once
 ROOT = PACKAGE.parent

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from django.utils.translation.template import templatize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = Path(__file__).resolve().parent.parent / "django_dbqueue"
 MARKS = re.compile(r"(n?)(p?)gettext(_lazy|_noop)?\Z")

@@ -6,14 +6,12 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 class WholeServer:

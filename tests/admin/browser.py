@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -26,9 +27,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.admin import pictures
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHROMEDRIVER = shutil.which("chromedriver")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from django.http import HttpResponse
 from django.test import Client
 
 from django_dbqueue.models import BulkOperation, Failure, Message
 from tests.admin.conftest import url
 from tests.operations.orders import OPERATIONS
-
-if TYPE_CHECKING:
-    from django.http import HttpResponse
 
 VERBS = ("requeue", "release", "reject", "send-again", "drop")
 PERMISSIONS = {"requeue": "requeue", "release": "release", "reject": "reject", "send-again": "resend", "drop": "drop"}

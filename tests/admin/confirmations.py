@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from django.test import Client
+
+from django_dbqueue.models import Message
 from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck, url
-
-if TYPE_CHECKING:
-    from django.test import Client
-
-    from django_dbqueue.models import Message
 
 ONE_EACH = [("requeue", make_dead), ("release", make_stuck), ("reject", make_ready), ("send-again", make_done)]
 ONE_EACH += [("drop", make_dead), ("due-now", make_delayed)]

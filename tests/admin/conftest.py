@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -10,9 +11,6 @@ from django.urls import reverse
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from tests.left_out import BROWSER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 if BROWSER.is_here():
     from tests.admin.browser import driver, lawless_page, page  # noqa: F401 - fixtures

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from django.apps import apps
 from django.contrib.admin.utils import quote
+from django.test import Client
 from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django.test import Client
 
 HOME = "/admin/django_dbqueue/"
 STRUCTURAL = {"class", "type", "role", "rel", "method", "enctype", "scope", "for", "tabindex", "src"}

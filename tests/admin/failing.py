@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+from django.test import Client
 
 from django_dbqueue.models import Failure, Message
 from tests.admin.conftest import url
 from tests.factories import held
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 
 class PaymentRefused(Exception):

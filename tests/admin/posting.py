@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin
 
 from django.db import transaction
+from django.test import Client
 
 from tests.admin.crawl import HOME, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from django.test import Client
 
 Pair = tuple[str, str]
 

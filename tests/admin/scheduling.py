@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
+from typing import Any
+
+from django.test import Client
 
 from django_dbqueue.models import Schedule
 from tests.admin.conftest import url
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from django.test import Client
 
 GOOD = {
     "name": "nightly", "queue": "reports", "create": "on", "cron": "30 3 * * *", "timezone": "Europe/Berlin",

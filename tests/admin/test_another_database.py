@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from django.apps import apps
@@ -25,10 +27,6 @@ from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready,
 from tests.admin.crawl import crawl, places
 from tests.admin.posting import Poster
 from tests.admin.world import fill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.once]
 

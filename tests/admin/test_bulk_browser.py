@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,6 @@ from tests.operations.orders import OPERATIONS, counts
 from tests.process.conftest import start_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.admin.browser import Page
 
 __all__ = ["start_worker"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
@@ -15,10 +15,6 @@ from tests.admin.bulk_orders import choose_all, confirm, fill, ordered, said
 from tests.admin.conftest import url
 from tests.factories import waiting
 from tests.operations.orders import OPERATIONS, counts, go_on, next_step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 pytestmark = pytest.mark.django_db
 

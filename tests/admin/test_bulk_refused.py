@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -15,9 +15,6 @@ from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fil
 from tests.admin.conftest import url
 from tests.admin.failing import failed
 from tests.operations.orders import OPERATIONS, counts, go_on
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 

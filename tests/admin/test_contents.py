@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -17,9 +18,6 @@ from django_dbqueue.redaction.policy import MARK
 from tests.admin.conftest import url
 from tests.admin.crawl import crawl
 from tests.admin.world import fill
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 

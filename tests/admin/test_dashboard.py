@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from django.test import Client
 
 from django_dbqueue.admin import dashboard
 from django_dbqueue.insight import activity
@@ -16,11 +18,6 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 from tests.factories import behind
 from tests.insight.passing import begin, ended_in_the_last_minute
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 PAGE = "/admin/django_dbqueue/"

@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
+from django.test import Client
 
 from django_dbqueue.admin.display import SHOWN
 from django_dbqueue.models import ArchivedMessage, Message
 from tests.admin.conftest import make_dead, make_done, url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

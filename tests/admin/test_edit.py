@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -13,9 +14,6 @@ from django.test import Client, override_settings
 from django_dbqueue.models import Message
 from tests.admin.conftest import make_dead, make_done, make_ready, make_stuck, url
 from tests.factories import row, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 MAY = ("view_message", "view_payload", "edit_message")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin.failure_texts import dotted
@@ -18,9 +18,6 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.admin.conftest import url
 from tests.admin.failing import fail_again, failed, group, page, pay, rows, send
 from tests.factories import claim_one, held
-
-if TYPE_CHECKING:
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
-from django.test import override_settings
+from django.test import Client, override_settings
 
 from django_dbqueue.models import Failure, Message
 from tests.admin.conftest import url
 from tests.admin.failing import failed, group, page
 from tests.factories import held
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

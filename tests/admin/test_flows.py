@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
 from django.urls import reverse
 
 from django_dbqueue import flow
 from django_dbqueue.models import Flow, Message
 from tests.factories import QUEUE, claim_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.contrib.auth.models import User
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

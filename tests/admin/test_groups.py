@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import User
+from django.test import Client
 
 from django_dbqueue.models import Group, Message
 from tests.admin.confirmations import form_of
@@ -14,10 +17,6 @@ from tests.admin.conftest import url
 from tests.factories import claim_one, let_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.contrib.auth.models import User
-    from django.test import Client
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db

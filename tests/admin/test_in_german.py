@@ -6,13 +6,16 @@ Nor does it in Chinese.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.apps import apps
 from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import translation
 from django.utils.text import capfirst
 
@@ -27,12 +30,6 @@ from tests.admin.world import fill
 from tests.commands.running import run
 from tests.factories import row
 from tests.operations.orders import go_on
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.contrib.auth.models import User
-    from django.test import Client
 
 pytestmark = pytest.mark.once
 DATUM = "xyzzy"

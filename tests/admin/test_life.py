@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin import lifeline
@@ -16,11 +18,6 @@ from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Queue,
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
 from tests.factories import QUEUE, claim_one, held, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 EVIL = '"></p><script>alert(1)</script>'

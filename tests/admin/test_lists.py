@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin import bounded_lists, queues
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models import ArchivedMessage, Group, Message, Queue, Worker
 from tests.admin.conftest import make_dead, make_done, make_stuck, url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from django.contrib.auth.models import User
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
 
 from django_dbqueue.admin import logbook
 from django_dbqueue.models import Group, Queue
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from django.test import Client
 
 REASON = "Ошибка \N{PILE OF POO} möwe"
 WRITTEN = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.admin.bounded_lists import LIST_CAP
@@ -23,14 +25,10 @@ from django_dbqueue.models import (
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url
 from tests.factories import MessageFactory, done
-from tests.streams.conftest import query  # noqa: F401 - a fixture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import (
+    Query,
+    query,  # noqa: F401 - a fixture
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MODELS = ("stream", "streamclaim", "historyreader", "exportbatch")

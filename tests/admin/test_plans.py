@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,6 @@ from tests.plans.plan import NO_INDEX, plan_of
 from tests.plans.test_statements import LARGE, SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
 STATEMENTS = 40

@@ -1,21 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
 
 from django_dbqueue.models import Message, Queue
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
 from tests.factories import let_pause_end
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.contrib.auth.models import User
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.core.management import call_command
-from django.test import override_settings
+from django.test import Client, override_settings
 
 from django_dbqueue.codecs import encode
 from django_dbqueue.models import Failure, Message
 from tests.admin.conftest import url
 from tests.factories import held, written_by_sql
 from tests.redaction.test_every_wrapping import BARE, EVERYWHERE, ROWS, WRAPPED, errors_about
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 
 def read(*command: str) -> str:

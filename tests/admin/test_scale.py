@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
+from django.http import HttpResponse
 from django.test import Client
 
 from django_dbqueue.admin.failure_pages import FOR_GROUPS
@@ -23,9 +25,6 @@ from tests.scale.pages import paths
 from tests.scale.size import Size, hot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django.http import HttpResponse
     from pytest_django import DjangoDbBlocker
 
 pytestmark = pytest.mark.django_db

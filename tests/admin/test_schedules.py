@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import re
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 from django.contrib.admin.sites import site
-from django.test import override_settings
+from django.test import Client, override_settings
 
 from django_dbqueue.admin.schedule_pages import ScheduleAdmin
 from django_dbqueue.models import Message, Queue, Schedule
@@ -19,12 +20,6 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan, read
 from tests.admin.conftest import url
 from tests.admin.scheduling import GOOD, added, errors, page, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

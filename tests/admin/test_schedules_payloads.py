@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
-from django.test import override_settings
+from django.test import Client, override_settings
 
 from django_dbqueue.models import Schedule
 from tests.admin.scheduling import GOOD, added, errors, page, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

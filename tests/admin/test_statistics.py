@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from django.test import Client
 
 from django_dbqueue.models import QueueStatistic
 from tests.admin.conftest import url
-
-if TYPE_CHECKING:
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 NEWEST = datetime(2026, 3, 29, 13, tzinfo=UTC)

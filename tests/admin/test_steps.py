@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -14,9 +15,6 @@ from django_dbqueue.models import Event, Message, MessageEvent, Step
 from tests.admin.conftest import make_done, url
 from tests.admin.test_life import page, steps, why
 from tests.factories import claim_one, held
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 
 from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.models.fields import DbNow
 from tests.admin.conftest import url
 from tests.factories import QUEUE, MessageFactory
-from tests.streams.conftest import query  # noqa: F401 - a fixture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import (
+    Query,
+    query,  # noqa: F401 - a fixture
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

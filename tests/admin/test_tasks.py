@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.test import override_settings
+from django.test import Client, override_settings
 
 from django_dbqueue.admin import attempts as attempts_module
 from django_dbqueue.admin import bounded_lists, messages
@@ -14,11 +15,6 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks.task_headers import TASK
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import make_ready, make_stuck, url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
 from django.test import Client
 
 from django_dbqueue.models import Message
@@ -13,11 +14,6 @@ from django_dbqueue.operations.verbs import VERBS
 from tests.admin.confirmations import ONE_EACH, ask, confirm, form_of
 from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck, url
 from tests.factories import row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.contrib.auth.models import User
 
 pytestmark = pytest.mark.django_db
 LEGAL = [

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.test import Client
 
 from django_dbqueue.models import Message
 from tests.admin.confirmations import ONE_EACH, ask, confirm
 from tests.admin.conftest import make_dead, make_ready, make_stuck
 from tests.factories import row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 

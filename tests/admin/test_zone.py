@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from django.test import override_settings
+from django.test import Client, override_settings
 
 from django_dbqueue.models import Message
 from tests.admin.conftest import url
-
-if TYPE_CHECKING:
-    from django.test import Client
 
 pytestmark = pytest.mark.django_db
 MODELS = ("message", "archivedmessage", "queue", "worker", "failure", "bulkoperation", "schedule", "stream")

@@ -6,8 +6,9 @@ A model or a column that comes later is filled by itself.
 from __future__ import annotations
 
 import json
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.apps import apps
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -31,10 +32,6 @@ from django_dbqueue.models import (
 )
 from django_dbqueue.models.fields import AsciiField, clock
 from django_dbqueue.states.table import PARKED_AT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
 STATES: dict[str, dict[str, Any]] = {
     "dead": {"available_at": None},

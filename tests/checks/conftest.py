@@ -1,25 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.checks import CheckMessage
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks.database import check_alias
 from django_dbqueue.checks.wrong_servers import messages
 from django_dbqueue.databases.facts import Examined, Judgement
 from django_dbqueue.envelope import INSERT_SIZE
 from tests.servers.private import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from django.core.checks import CheckMessage
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from tests.whole_server import WholeServer
-
+from tests.whole_server import WholeServer
 
 _OF = {
     "test_on_mysql.py": {"mariadb", "mysql"},

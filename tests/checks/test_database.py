@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError, SystemCheckError
 from django.db import connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 import django_dbqueue.checks as own
 from django_dbqueue.checks import blocking_errors
 from django_dbqueue.checks.database import check_connection, check_databases
 from django_dbqueue.tasks import backend_checks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 def ids(messages: list[Any]) -> list[str]:

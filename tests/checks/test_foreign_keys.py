@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.testing.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.once
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -12,11 +13,7 @@ from django_dbqueue.checks.database import TABLES, check_alias
 from django_dbqueue.databases import mysql_facts
 from django_dbqueue.models import Message
 from tests.checks.conftest import ids, judged, run
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from tests.whole_server import WholeServer
+from tests.whole_server import WholeServer
 
 
 def test_a_session_that_cuts_values_forbids_a_worker(session: BaseDatabaseWrapper) -> None:

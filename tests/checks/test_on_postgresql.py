@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks.database import check_alias
 from django_dbqueue.databases import postgresql_facts
 from tests.checks.conftest import judged
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.usefixtures("database")
 

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.checks.database import check_alias, check_connection
 from django_dbqueue.databases import Statement, sqlite_facts
 from tests.checks.conftest import ids, run
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 @pytest.mark.parametrize(("level", "danger"), [("OFF", "damage the file"), ("NORMAL", "undo the last commits")])

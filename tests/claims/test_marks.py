@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
@@ -13,9 +13,6 @@ from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import let_end, let_pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 SHARE = claims.RESCAN_SHARE

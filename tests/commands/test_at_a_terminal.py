@@ -11,7 +11,8 @@ import signal
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from django_dbqueue.models import Message
 from tests.commands.running import hidden, run, run_alone, start
 from tests.factories import QUEUE, dead, rows, waiting
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -25,9 +26,6 @@ from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import hidden, run, run_alone, start
 from tests.factories import QUEUE, dead, done, waiting
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COMMANDS = {

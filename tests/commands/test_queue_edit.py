@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from django_dbqueue.models import Message, MessageEvent
-from tests.commands.running import run
+from tests.commands.running import Ended, run
 from tests.factories import dead, held, row, rows, waiting
-
-if TYPE_CHECKING:
-    from tests.commands.running import Ended
 
 pytestmark = pytest.mark.django_db
 

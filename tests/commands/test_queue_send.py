@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -12,9 +13,6 @@ from django.test import override_settings
 from django_dbqueue.models import Message
 from tests.commands.running import Ended, run, run_alone
 from tests.factories import QUEUE, claim_one, waiting
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db
 

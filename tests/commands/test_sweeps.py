@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.models import Message, MessageEvent
 from django_dbqueue.operations import bulk, mover
@@ -13,9 +14,6 @@ from django_dbqueue.operations.outcome import MoveOutcome
 from django_dbqueue.operations.verbs import VERBS
 from tests.commands.sweeping import WHY, drop, due_now, move, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held, held_many, let_pass, row, stuck, waiting
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db
 

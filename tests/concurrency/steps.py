@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection, connections, transaction
 
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Result = TypeVar("Result")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -15,10 +15,6 @@ from django_dbqueue.sessions.retry import is_passing
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.concurrency.steps import aside, meet, outcome
 from tests.factories import QUEUE, dead, done, held, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAITS = connection.vendor != "sqlite"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, held, held_many, stuck
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

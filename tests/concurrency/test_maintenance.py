@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
@@ -19,9 +20,6 @@ from django_dbqueue.worker.timetable import Timetable
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, done
 from tests.schedules.timetables import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -12,9 +12,6 @@ from django.db import connection
 from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, waits_for_a_lock
 from tests.factories import claim_one, row, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -16,9 +17,6 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.contenders import claim, claim_in_transaction, drop, drop_by_key, requeue, rescue, update
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, claim_one, dead, held, row, stuck, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -11,9 +12,6 @@ from django_dbqueue import Envelope, LeaseLost
 from django_dbqueue.models import Message
 from tests.concurrency.steps import meet
 from tests.factories import QUEUE, held, row, rows, stuck, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
@@ -15,9 +16,6 @@ from django_dbqueue.models import Message
 from tests.concurrency.steps import aside, outcome, waits_for_a_lock
 from tests.factories import QUEUE, held, held_many, row, rows, waiting
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 transactional = pytest.mark.django_db(transaction=True)
 

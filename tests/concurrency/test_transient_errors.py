@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -12,9 +13,6 @@ from django.db import DatabaseError, InterfaceError, OperationalError
 from django_dbqueue.databases import retries
 from django_dbqueue.sessions import django_session, retry
 from django_dbqueue.sessions.django_session import DjangoSession
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class ServerError(Exception):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -19,10 +21,6 @@ from tests.concurrency.contenders import requeue
 from tests.concurrency.steps import aside, meet, outcome, waits_for_a_lock
 from tests.factories import QUEUE, as_claimed, dead, done, held, held_many, row, waiting
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

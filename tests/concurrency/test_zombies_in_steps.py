@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.db import connection
@@ -12,9 +12,6 @@ from django_dbqueue.models import Event, Message, Step
 from tests.concurrency.contenders import rescue
 from tests.concurrency.steps import meet
 from tests.factories import claim_one, row, stuck, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

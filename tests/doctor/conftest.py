@@ -3,10 +3,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.doctor.examination import examine
@@ -14,11 +15,7 @@ from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from tests.whole_server import WholeServer
+from tests.whole_server import WholeServer
 
 _OF = {
     "test_on_mysql.py": {"mariadb", "mysql"},

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 from django_dbqueue.doctor import rights
 from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from django_dbqueue.doctor.finding import Finding
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NAME = f"doctor_{settings.TEST_RUN}"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import modify_settings, override_settings
 
@@ -24,12 +27,6 @@ from django_dbqueue.models import Message, StreamClaim
 from tests.doctor.conftest import examined, levels, worker, wrong
 from tests.factories import QUEUE, done, waiting
 from tests.plans import crowd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 from django_dbqueue.databases import facts, retries
 from django_dbqueue.doctor import versions
 from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Message, Mutex, Queue, Schedule, Worker
 from tests.concurrency.steps import looks
 from tests.doctor.conftest import examined, examined_between, levels, run, wrong
 from tests.factories import waiting
 from tests.process.pooler import relay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from django_dbqueue.doctor.finding import Finding
-    from tests.whole_server import WholeServer
+from tests.whole_server import WholeServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

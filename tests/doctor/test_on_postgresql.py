@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.doctor import versions
 from django_dbqueue.models import Message
@@ -15,9 +16,6 @@ from tests.doctor.conftest import examined, examined_between, levels, run, wrong
 from tests.factories import waiting
 from tests.plans import crowd
 from tests.process.pooler import relay
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -8,10 +8,11 @@ import pwd
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.doctor import examined_database, versions
 from django_dbqueue.doctor.examination import examine
@@ -19,9 +20,6 @@ from django_dbqueue.doctor.examined_database import Patient
 from django_dbqueue.doctor.servers import writable
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,9 +15,6 @@ from django.conf import settings
 
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import Postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class IllMariaDB(MariaDB):

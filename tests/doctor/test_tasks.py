@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.test import override_settings
 
 from django_dbqueue.doctor import task_checks
+from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks.task_headers import BACKEND, TASK
 from tests.doctor.conftest import examined, levels
 from tests.factories import dead, held, waiting, written_by_sql
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django_dbqueue.doctor.finding import Finding
 
 pytestmark = pytest.mark.django_db
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,6 @@ from django_dbqueue.models import Message, Queue, Stream
 from django_dbqueue.models.fields import DbNow
 from tests.doctor.conftest import AGO, examined, levels, worker
 from tests.factories import QUEUE, dead, done, let_pass, let_pause_end, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.streams import stream_release
 from django_dbqueue.streams.stream_delivery import FAILED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HERE = "tests/failures/test_fingerprint.py"
 

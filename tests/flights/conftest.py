@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.flights.departures import STORY, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

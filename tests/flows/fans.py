@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from django_dbqueue import Envelope, flow
 from django_dbqueue.models import Edge, Flow, Message
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def payloads(limit: int = 1_000) -> list[Any]:

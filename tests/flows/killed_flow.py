@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.systems.kills import Boundaries, serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUEUE = "flows"
 

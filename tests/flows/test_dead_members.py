@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.models import Flow, Message
 from tests.factories import QUEUE, claim_one, claimed, let_end
 from tests.flows.fans import fan, is_over, keep, payloads, reject, run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

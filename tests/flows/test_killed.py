@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,9 +14,6 @@ from tests.flows import killed_flow
 from tests.flows.fans import keep
 from tests.flows.killed_flow import QUEUE
 from tests.systems.kills import End, killed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from django_dbqueue import flow
+from django_dbqueue.flows.flow_rows import Part
 from django_dbqueue.models import Edge, Message
 from tests.doctor.conftest import examined, levels
 from tests.factories import QUEUE, claim_one
 from tests.insight.test_why import ask
-
-if TYPE_CHECKING:
-    from django_dbqueue.flows.flow_rows import Part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

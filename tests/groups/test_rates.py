@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from django_dbqueue.worker.gate import held_back_of, reserve
 from tests.factories import QUEUE, claim_one, claimed
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -19,9 +20,6 @@ from tests.flows.fans import keep
 from tests.groups.rows import nothing_is_left
 from tests.groups.sending import payloads, send
 from tests.insight.test_why import ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)

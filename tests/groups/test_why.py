@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,8 +13,6 @@ from django_dbqueue.models.fields import clock
 from tests.factories import QUEUE, claim_one, let_end
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db

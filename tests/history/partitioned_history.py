@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
@@ -13,9 +13,6 @@ from django_dbqueue.models import ArchivedMessage, ExportBatch
 from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import run
 from tests.spark.archives import archive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SESSION = session_of("default")
 EVERY = 1_000

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from tests.house.sources import PACKAGE, Finding, name_of, outside
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.house.sources import House, Source
+from tests.house.sources import PACKAGE, Finding, House, Source, name_of, outside
 
 STATES = PACKAGE + "states/"
 """Where the states of a message will be spelled once."""

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from tests.house.sources import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from tests.house.sources import House, Source
+from tests.house.sources import Finding, House, Source
 
 MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 300, 45
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from tests.house.sources import PACKAGE, name_of, outside
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.house.sources import Finding, House
+from tests.house.sources import PACKAGE, Finding, House, name_of, outside
 
 DATABASES = PACKAGE + "databases/"
 VENDORS = frozenset({"mysql", "mariadb", "postgresql", "sqlite"})

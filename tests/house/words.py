@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.house.sources import Finding, Source
+from tests.house.sources import Finding, Source
 
 OLD_WORDS = re.compile(
     r"(?<![a-z])(?:ahead|anew|asked|beaten|beside|blamed|forsaken|given?_back|got|is_over|lease_over|look|looked|lookout"

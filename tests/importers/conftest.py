@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,9 +8,6 @@ from tests.importers.layouts import created
 from tests.importers.others import OTHERS, Other
 from tests.tasks.conftest import _tasks as _tasks
 from tests.tasks.conftest import worker_env as worker_env
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(params=sorted(OTHERS))

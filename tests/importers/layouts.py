@@ -7,15 +7,12 @@ editor, which those migrations use too.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from django.apps.registry import Apps
 from django.db import connection, models
 from django.db.models import F, Q
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 APPS = Apps()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core import signing
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -17,11 +18,6 @@ from django_dbqueue.models.fields import clock
 from tests.commands.running import run
 from tests.importers.layouts import DBTaskResult, Job, OrmQ
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from django.db import models
 
 NOTHING = "tests.tasks_app.jobs.nothing"
 NEVER_DELAYED = datetime(9999, 1, 1, tzinfo=UTC)

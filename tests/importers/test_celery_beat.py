@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -14,9 +15,6 @@ from django_dbqueue.schedules import declarations
 from tests.commands.running import run
 from tests.importers import layouts
 from tests.importers.layouts import Clocked, Crontab, Interval, PeriodicTask, Solar, created
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TABLES = (Solar, Interval, Clocked, Crontab, PeriodicTask)

@@ -6,7 +6,8 @@ import decimal
 import os
 import pickle
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core import signing
@@ -16,9 +17,6 @@ from django.utils import timezone
 from django_dbqueue.models import Message
 from tests.importers.layouts import OrmQ
 from tests.importers.others import NOTHING, DjangoQ2, assert_it_stays, taken_over
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("its_table")]
 OTHER = DjangoQ2()

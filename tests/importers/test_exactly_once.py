@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, connections
@@ -15,15 +16,10 @@ from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.sessions.retry import is_passing
 from tests.commands.running import run, start
-from tests.importers.others import imported
+from tests.importers.others import Other, imported
 from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.systems.kills import End, killed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.importers.others import Other
 
 ROWS = 5
 MANY = 1_200

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
+import pytest
 from django.db import connection, connections, transaction
 
 from django_dbqueue.importers import source_named, take_over
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import session_of
-from tests.commands.running import run
-from tests.importers.others import imported
+from tests.commands.running import Ended, run
+from tests.importers.others import Other, imported
 from tests.process.conftest import PATIENCE
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.commands.running import Ended
-    from tests.importers.others import Other
 
 
 def import_all(name: str) -> Ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from django.db import connection, transaction
@@ -17,9 +17,6 @@ from django_dbqueue.sessions.django_session import session_of
 from tests.commands.running import run, run_alone
 from tests.importers.layouts import DBTaskResult
 from tests.importers.others import NOTHING, DjangoTasksDB
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OTHER = DjangoTasksDB()

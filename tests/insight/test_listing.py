@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -13,12 +13,10 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import ranges_in_use
 from tests.factories import MessageFactory, dead, done, held, let_pass, stuck, waiting
-from tests.streams.conftest import query  # noqa: F401 - a fixture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import (
+    Query,
+    query,  # noqa: F401 - a fixture
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

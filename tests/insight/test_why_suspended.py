@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,9 +15,6 @@ from django_dbqueue.models import Message, Step
 from django_dbqueue.models.fields import DbNow
 from tests.factories import claim_one, held, waiting
 from tests.insight.test_why import ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.test import override_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEPT = "kept"
 """The queue that keeps its rows where others have them removed."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, let_pass, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 VERBS: dict[str, tuple[Callable[[Message], None], Callable[[list[Message]], list[Message]]]] = {
     "ack": (lambda m: m.ack(), lambda ms: Message.objects.ack(ms)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from django_dbqueue.lifecycle.rescue import LEASE_OVER
 from django_dbqueue.models import Message
@@ -11,9 +12,6 @@ from django_dbqueue.operations.seen import Seen
 from django_dbqueue.operations.verbs import VERBS, Order
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, dead, held, stuck, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def spent(**options: Any) -> Message:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from django.db import DatabaseError
@@ -16,9 +17,6 @@ from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker import maintenance as maintenance_module
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, claim_one, dead, done, held, let_pass, row, rows, stuck, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

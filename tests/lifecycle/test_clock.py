@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection, connections, transaction
@@ -17,9 +18,6 @@ from django_dbqueue.models import ArchivedMessage, Message, Queue
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, claim_one, done, held, row, waiting
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

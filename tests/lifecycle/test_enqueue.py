@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import post_init
 from django.test import override_settings
 
@@ -15,9 +16,6 @@ from django_dbqueue.models import Message
 from django_dbqueue.statements.enqueue_sql import DEFAULTS
 from tests.factories import QUEUE, MessageFactory, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -13,9 +14,6 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue import DuplicateKey, Envelope, InvalidMessage
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, held, row, rows, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
@@ -25,9 +26,6 @@ from tests.factories import QUEUE, claim_one, dead, done, held, held_many, let_p
 from tests.lifecycle.losing import LOST_BY, VERBS, rescued
 from tests.lifecycle.moves import MOVES, one
 from tests.lifecycle.rollback import rolled_back
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

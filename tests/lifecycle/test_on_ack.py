@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -11,9 +12,6 @@ from django_dbqueue import LeaseLost, consumer
 from django_dbqueue.models import ArchivedMessage, Message
 from tests.factories import QUEUE, claim_one, done, held, held_many, row, rows, stuck, waiting
 from tests.lifecycle.conftest import KEPT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("removing")]
 transactional = pytest.mark.django_db(transaction=True)

@@ -5,7 +5,7 @@ More of it, by losers of a claim: ``test_settle_in_atomic.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.conf import settings
@@ -17,9 +17,6 @@ from tests.concurrency.steps import aside
 from tests.factories import held, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,8 +5,9 @@ Batches: ``test_settle_many.py``; in the caller's transaction: ``test_settle_in_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.signals import lease_lost
 from tests.factories import QUEUE, claim_one, held, let_pass, row, rows
 from tests.lifecycle.losing import LOST_BY, VERBS, dropped, requeued, rescued, rescued_and_taken_again, updated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -12,9 +13,6 @@ from django_dbqueue.models import Message
 from tests.factories import QUEUE, held, held_many, row, rows, waiting
 from tests.lifecycle.losing import LOST_BY, VERBS
 from tests.lifecycle.rollback import Abandoned, rolled_back
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import extend
 from tests.factories import QUEUE, as_claimed, held, stuck, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 SILENT = DbNow() - timedelta(seconds=4)
 WORKER = secrets.randbits(60)

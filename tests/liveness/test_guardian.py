@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.claimer import Claimer
@@ -20,9 +21,6 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, MessageFactory, held, row
 from tests.liveness.silent import WORKER, ask, end, silent_worker
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

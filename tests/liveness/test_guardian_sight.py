@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, server_of
@@ -20,9 +20,6 @@ from tests.concurrency.steps import aside
 from tests.factories import QUEUE
 from tests.liveness.silent import SILENT, WORKER, ask, silent_worker
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,9 +15,6 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.models import Message
 from tests.factories import claim_one, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 

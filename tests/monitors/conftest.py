@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.test import Client, override_settings
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKEN = "a-token-of-the-tests"
 

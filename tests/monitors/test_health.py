@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -17,9 +18,6 @@ from django_dbqueue.contrib.health_view import HealthView
 from django_dbqueue.models import Message, Queue, Worker
 from tests.factories import QUEUE, dead, let_pause_end, waiting
 from tests.monitors.conftest import TOKEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

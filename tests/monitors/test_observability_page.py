@@ -7,9 +7,10 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -18,9 +19,6 @@ from django_dbqueue.models import Queue
 from tests.factories import QUEUE, done
 from tests.insight.passing import begin, count, let_pass
 from tests.monitors.test_openmetrics import a_stream_s_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -22,9 +23,6 @@ from django_dbqueue.models.fields import clock
 from tests.factories import QUEUE, dead, done, held, let_pause_end, waiting
 from tests.insight.passing import begin, count, ended_at, let_pass
 from tests.monitors.conftest import TOKEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINUTE = timedelta(minutes=1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import promql_parser
 import pytest
@@ -15,11 +17,6 @@ import yaml
 from tests.factories import dead, done
 from tests.insight.passing import begin, count, let_pass
 from tests.test_docs import _anchors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-from datetime import timedelta
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 ROOT = Path(__file__).resolve().parents[2]

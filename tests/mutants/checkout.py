@@ -8,19 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from tests.mutants.planted import NotPlanted
+from tests.mutants.planted import Mutant, NotPlanted
 from tests.servers.lifeline import ends_with_its_starter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.mutants.planted import Mutant
 
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".*_cache", "*.egg-info", "*.sqlite3*", "var")
 _OF_THE_CALLER = {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN", "DJANGO_SETTINGS_MODULE", "PYTEST_ADDOPTS", "PYTHONPATH"}

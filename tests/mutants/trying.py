@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.mutants.checkout import Checkout
-from tests.mutants.planted import NotPlanted
+from tests.mutants.checkout import Checkout, Outcome
+from tests.mutants.planted import Mutant, NotPlanted
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.mutants.checkout import Outcome
-    from tests.mutants.planted import Mutant
 
 SECONDS = patience(300)
 """How long the tests of one bug may take; they are ended then."""

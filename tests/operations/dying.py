@@ -8,13 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import django
 from django.db import connection
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def main(last: int) -> None:

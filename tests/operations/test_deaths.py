@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -24,9 +25,6 @@ from tests.operations.orders import OPERATIONS, counts, next_step, order, select
 from tests.operations.test_bulk import dead_many
 from tests.patience import patience
 from tests.process.conftest import start_worker, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["start_worker"]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from django_dbqueue import Envelope
 from django_dbqueue.models import Group, Message, MessageEvent
 from tests.factories import QUEUE, claim_one, claimed, row, waiting
-
-if TYPE_CHECKING:
-    from typing import Any
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -13,9 +14,6 @@ from django_dbqueue.exceptions import MessageChanged
 from django_dbqueue.models import Message, MessageEvent
 from tests.factories import QUEUE, claim_one, claimed, dead, done, held, row, rows, waiting
 from tests.groups.rows import line, nothing_is_left, tickets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LINEAGE = "dbqueue.sent_again_from"

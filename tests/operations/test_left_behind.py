@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -18,9 +19,6 @@ from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, dead, done, held_many, let_end
 from tests.refusing import pointing_at, refusing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.utils.translation import gettext_lazy
@@ -25,9 +26,6 @@ from tests.factories import (
     waiting,
     written_by_sql,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
@@ -16,9 +17,6 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.models.fields import clock
 from tests.factories import QUEUE, claimed, let_pause_end, waiting
 from tests.lifecycle.test_clock import client_clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)

@@ -5,7 +5,9 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import metrics, trace
@@ -19,10 +21,6 @@ from tests.process.conftest import start_worker as start_worker
 from tests.process.conftest import wait_until
 from tests.servers.private import free_port
 from tests.tasks.conftest import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

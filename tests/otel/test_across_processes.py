@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from django_dbqueue import Envelope
 from django_dbqueue.models import Message
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Spans = list[dict[str, Any]]

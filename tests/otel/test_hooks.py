@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from django_dbqueue import Envelope, hooks
 from django_dbqueue.hooks import Instrument
 from django_dbqueue.models import Message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.pages.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXAMPLE = (ROOT / "docs" / "async.md").read_text().partition("```python\n")[2].partition("```")[0]
 

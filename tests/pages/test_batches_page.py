@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.pages.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = (ROOT / "docs" / "batches.md").read_text().partition("```python\n")[2].partition("```")[0]
 MODELS = """

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.pages.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = (ROOT / "docs" / "flows.md").read_text()
 SENDER, CONSUMERS, SUGAR, SPLIT, PROGRESS, URLS, LINK, ASYNC = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

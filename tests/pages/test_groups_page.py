@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.pages.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = (ROOT / "docs" / "groups.md").read_text()
 MODELS = """

@@ -7,15 +7,13 @@ import configparser
 import importlib
 import re
 import shlex
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 from django.core.management import load_command_class
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parents[2]

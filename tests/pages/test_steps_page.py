@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.pages.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONSUMER, EMITTER = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "steps.md").read_text(), re.DOTALL)[:2]
 MODELS = """

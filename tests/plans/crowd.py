@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from django.db import connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Model
 
 from django_dbqueue import Envelope
-from django_dbqueue.databases import server_of
+from django_dbqueue.databases import Server, server_of
 from django_dbqueue.keys import key_hash
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
-    from django.db.models import Model
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases import Server
 
 QUEUE = "hot"
 BACKLOG = "backlog"

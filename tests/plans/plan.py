@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING
 
 from django.db import transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_dbqueue.databases import Statement
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.databases.query_plans import NO_INDEX, PRIMARY, QueryPlan, walk
 from django_dbqueue.doctor.claim_checks import plan_of
 from django_dbqueue.sessions.django_session import session_of
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from django_dbqueue.databases import Statement
 
 __all__ = ["CLAIM", "LIVE_KEY", "NO_INDEX", "PRIMARY", "QueryPlan", "cost_of", "plan_of"]
 CLAIM, LIVE_KEY = Index.CLAIM, Index.LIVE_KEY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +22,6 @@ from tests.plans import crowd
 from tests.plans.plan import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
 pytestmark = pytest.mark.django_db

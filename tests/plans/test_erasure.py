@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.history import history_sql
@@ -14,9 +13,6 @@ from django_dbqueue.models import MessageEvent
 from tests.plans.crowd import gather_statistics
 from tests.plans.plan import cost_of
 from tests.spark.archives import archive
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 pytestmark = pytest.mark.django_db
 MOST = {"mysql": 60, "postgresql": 0, "sqlite": 900}

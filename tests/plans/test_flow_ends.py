@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
 
 from django_dbqueue.databases import server_of
+from django_dbqueue.databases.statement import Statement
 from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.flows_sql import WHEN_DONE
 from django_dbqueue.models import Edge
@@ -15,11 +17,8 @@ from tests.plans import crowd
 from tests.plans.plan import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases.statement import Statement
 
 pytestmark = pytest.mark.django_db
 CHILDREN, LAST = 20_000, 1_000_000

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
@@ -17,9 +18,6 @@ from tests.plans import crowd
 from tests.plans.plan import cost_of, plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
     from pytest_django import DjangoDbBlocker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from django_dbqueue.databases import server_of
+from django_dbqueue.databases import Server, Statement, server_of
 from django_dbqueue.history import history_sql
 from django_dbqueue.insight import statistics_sql
 from django_dbqueue.insight.statistics_sql import Stretch
@@ -19,11 +20,6 @@ from tests.history.partitioned_history import in_partitions, one_table
 from tests.plans.crowd import gather_statistics
 from tests.plans.plan import cost_of
 from tests.spark.archives import archive_by_and_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django_dbqueue.databases import Server, Statement
 
 __all__ = ["in_partitions", "one_table"]
 pytestmark = pytest.mark.django_db(transaction=True)

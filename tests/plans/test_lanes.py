@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
 
 from django_dbqueue.databases import server_of
-from django_dbqueue.databases.statement import PARKED
+from django_dbqueue.databases.statement import PARKED, Statement
 from django_dbqueue.lanes import groups_sql, lanes_sql, rates_sql
 from django_dbqueue.models import Group, Line, Message, Ticket
 from tests.factories import QUEUE
@@ -17,11 +18,8 @@ from tests.plans import crowd
 from tests.plans.plan import cost_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases.statement import Statement
 
 pytestmark = pytest.mark.django_db
 HOT, LANES, EACH = 20_000, 400, 50

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
@@ -21,9 +21,6 @@ from django_dbqueue.states.ranges_in_use import (
 from tests.plans import crowd
 from tests.plans.plan import cost_of
 from tests.plans.test_skipping import BUDGET, CROWD, statements
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases import server_of
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.keys import key_hash
 from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.models import Once
@@ -16,11 +17,8 @@ from tests.plans import crowd
 from tests.plans.plan import cost_of, plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
-    from django_dbqueue.databases import Statement
 
 pytestmark = pytest.mark.django_db
 KEPT, EXPIRED = 20_000, 2_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
@@ -13,9 +13,6 @@ from tests.factories import waiting
 from tests.plans import crowd
 from tests.plans.plan import cost_of
 from tests.plans.test_skipping import EACH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 QUEUES = 300

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection, transaction
 
-from django_dbqueue.databases import server_of
+from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.models import Message
 from tests.factories import waiting
 from tests.plans import crowd
 from tests.plans.plan import cost_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django_dbqueue.databases import Statement
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROWS = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ from tests.plans.plan import CLAIM, NO_INDEX, cost_of, plan_of
 from tests.plans.test_statements import LARGE, SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
 pytestmark = pytest.mark.django_db

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
@@ -21,9 +22,6 @@ from tests.plans.plan import CLAIM, NO_INDEX, PRIMARY, cost_of, plan_of, walk
 from tests.plans.statements import claim_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
     from pytest_django import DjangoDbBlocker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.db import connection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

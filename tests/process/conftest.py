@@ -7,16 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from django.conf import settings
 
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 collect_ignore = [] if settings.TEST_DATABASE == "postgres" else ["test_listening.py"]  # none other wakes anybody
 if settings.TEST_DATABASE == "sqlite":

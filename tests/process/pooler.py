@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Rename = Callable[[bytes], tuple[bytes, bool]]
 """Changes what the server sends; says whether that was all there is to change."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from django_dbqueue.models import Message
-from tests.process.conftest import wait_until
+from tests.process.conftest import WorkerProcess, wait_until
 from tests.process.sessions import sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.process.conftest import WorkerProcess
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -12,10 +14,6 @@ from django.db import connection
 from django_dbqueue.models import Message, Worker
 from tests.process.conftest import wait_until
 from tests.process.sessions import end_sessions, sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,8 +7,9 @@ import random
 import re
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -18,9 +19,6 @@ from django_dbqueue.models import Message
 from tests.bank_app.boundaries import CUT, KILL, KILL_ALL
 from tests.bank_app.models import Account, Transfer
 from tests.process.conftest import wait_until, whole_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -14,10 +16,6 @@ from django_dbqueue import Envelope
 from django_dbqueue.models import Message, Step
 from tests.bank_app.boundaries import CUT, KILL
 from tests.process.test_bank import SEED, Bank, Deaths, children_killed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

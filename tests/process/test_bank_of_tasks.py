@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -13,10 +15,6 @@ from django.test import override_settings
 from django_dbqueue.models import Message, Result
 from tests.bank_app.boundaries import CUT, KILL
 from tests.process.test_bank import SEED, Bank, children_killed, deaths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -6,7 +6,8 @@ import json
 import random
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from django_dbqueue import Envelope, flow
 from django_dbqueue.models import Edge, Flow, Message
 from django_dbqueue.worker.maintenance import KEEP_EVERY
 from tests.process.conftest import wait_until, whole_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 PARTS = 600

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from django_dbqueue.models import Message, Queue
 from tests.process.conftest import wait_until
 from tests.servers.lifeline import lives
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = 300

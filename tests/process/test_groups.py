@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -17,10 +19,6 @@ from django.db import DatabaseError
 from django_dbqueue.models import Group, Line, Message, Ticket
 from tests.process.conftest import PATIENCE, wait_until, whole_lines
 from tests.process.sessions import end_sessions, sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

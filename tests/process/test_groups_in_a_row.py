@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +18,6 @@ from tests.groups.rows import followers, nothing_is_left
 from tests.process.conftest import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -6,7 +6,9 @@ import os
 import random
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -19,10 +21,6 @@ from tests.process.accounts import plain_account
 from tests.process.conftest import wait_until
 from tests.process.pooler import relay
 from tests.process.sessions import end_sessions, sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TEN_MINUTES = ("--lease", "600")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -15,9 +16,6 @@ from django.db import connection
 from django_dbqueue.models import Message, Worker
 from tests.process.conftest import wait_until
 from tests.process.pooler import relay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

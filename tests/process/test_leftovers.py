@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -10,11 +11,7 @@ from django.db import connection
 
 from django_dbqueue.models import Message, Queue
 from tests.consumers_app.leaving import IN_TRANSACTION, SESSIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.process.conftest import WorkerProcess
+from tests.process.conftest import WorkerProcess
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue.models import Message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.process.conftest import WorkerProcess
+from tests.process.conftest import WorkerProcess
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

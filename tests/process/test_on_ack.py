@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message, Queue
 from tests.process.conftest import wait_until
 from tests.process.test_bad_days import hurt_while_it_works
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

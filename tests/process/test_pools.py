@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -11,9 +12,6 @@ from django_dbqueue.models import Message, Queue
 from tests.factories import QUEUE, stuck
 from tests.process.conftest import wait_until
 from tests.process.sessions import end_sessions, sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -16,9 +17,6 @@ from django_dbqueue.models import Message
 from tests.factories import held, stuck
 from tests.process.conftest import wait_until
 from tests.process.sessions import end_sessions, sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import random
 import signal
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, RUN_HEADER
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECOND = timedelta(seconds=1)

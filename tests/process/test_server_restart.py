@@ -11,8 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -21,13 +23,8 @@ from tests.process.conftest import GuardianProcess, WorkerProcess, wait_until
 from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import MySQL
 from tests.servers.postgres import Postgres
+from tests.servers.private import PrivateServer
 from tests.servers.version import server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.private import PrivateServer
 
 OURS: dict[str, tuple[type[PrivateServer], str]] = {"mariadb": (MariaDB, "mysql"), "postgres": (Postgres, "postgres")}
 """The servers that tests can start, and a database that each begins with."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connections
 
 from django_dbqueue.models import Event, Message
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 KINDS = pytest.mark.parametrize("queue", ["stepping", "stepping-async"])

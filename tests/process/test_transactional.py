@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -14,10 +16,6 @@ from django.db import connection, transaction
 from django_dbqueue.models import Message, Queue
 from tests.concurrency.steps import aside, until_somebody_waits_for_us
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

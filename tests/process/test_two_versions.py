@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from tests.conftest import ROOT
 from tests.factories import let_pause_end
 from tests.patience import patience
 from tests.process.conftest import WorkerProcess, wait_until, whole_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

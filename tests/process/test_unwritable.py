@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -15,9 +16,6 @@ from django.db import connection
 
 from django_dbqueue.models import Message
 from tests.process.accounts import plain_account
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 READ_ONLY = "tests.process.read_only_settings"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from django.db import connection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 IS_MYSQL = connection.vendor == "mysql"
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import select
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 PASSING = {1213, 1205, 1020, "40001", "40P01"}
 """What a client tries again: deadlock, lock wait, changed record; the same on PostgreSQL."""

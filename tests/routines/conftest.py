@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,6 @@ from tests.routines.client import Client
 from tests.routines.ways import ThroughPython, ThroughRoutines, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pytest_django import DjangoDbBlocker
 
 ON_SERVERS = [

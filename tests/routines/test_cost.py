@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
@@ -11,11 +11,7 @@ from django_dbqueue import Envelope
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.models import Group, Line, Message, Ticket
 from tests.plans import crowd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 CROWD = {"done": 3_000, "delayed": 3_000, "stuck": 500, "dead": 500, "backlog": 3_000, "queues": 500}
 MOST = 20 if connection.vendor == "mysql" else 6

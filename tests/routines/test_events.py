@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_dbqueue.models import Message, MessageEvent
 from tests.factories import QUEUE, let_pass, written_by_sql
-
-if TYPE_CHECKING:
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 
 def told() -> list[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.core.management import call_command
@@ -14,11 +14,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.conftest import ROOT
 from tests.factories import QUEUE
 from tests.routines.accounts import IS_MYSQL, account, database
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 Start = "Callable[..., Client]"
 TABLE = Message._meta.db_table

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from django.core.management import call_command
@@ -17,12 +17,8 @@ from django_dbqueue.worker.keepers import Keepers
 from tests import factories
 from tests.factories import QUEUE
 from tests.groups.rows import nothing_is_left
+from tests.routines.client import Client
 from tests.routines.conftest import drained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.routines.client import Client
 
 GROUPS = ["a", " ", "a ", "A", "ü", "\U0001f6e9 tail", "x" * 200, "é" * 200, "**", "a\tb\n", 'it\'s 100% \\ "fine"']
 

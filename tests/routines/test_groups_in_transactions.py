@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.conf import settings
@@ -10,12 +10,8 @@ from django.conf import settings
 from django_dbqueue.models import Message, Ticket
 from tests.factories import QUEUE
 from tests.groups.rows import nothing_is_left
+from tests.routines.client import Client
 from tests.routines.conftest import drained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.routines.client import Client
 
 
 def test_a_message_whose_transaction_rolls_back_leaves_nothing_behind(client: Client) -> None:

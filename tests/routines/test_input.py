@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -12,11 +13,7 @@ from django.test import override_settings
 
 from django_dbqueue.models import Message
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 
 def test_null_says_what_the_settings_say(client: Client) -> None:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import pytest
 
 from django_dbqueue.models import Group, Message, Ticket
 from tests import factories
 from tests.patience import patience
+from tests.process.conftest import WorkerProcess, wait_until
 from tests.process.conftest import start_worker as start_worker  # a fixture
-from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.process.conftest import WorkerProcess
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 QUEUE = "test"
 PAYLOAD = '{"do": "ok"}'

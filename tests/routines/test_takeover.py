@@ -7,9 +7,9 @@ and namesakes of ours. Each runs as whoever calls it, so that inside of a routin
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
@@ -22,9 +22,6 @@ from tests.factories import QUEUE
 from tests.routines.accounts import account, database, run
 from tests.routines.client import Client
 from tests.routines.test_grants import told
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TYPES = [
     "text",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.conf import settings
@@ -15,11 +15,7 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.routines import installer_sql
 from tests import factories
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 COLUMNS = [
     "id", "queue_name", "payload", "read_cnt", "max_read_cnt", "last_read", "next_read", "invisibility_time",

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.models import Message
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.routines.client import Client
+from tests.routines.client import Client
 
 LEASE = 3_600
 MAX_READS = 5

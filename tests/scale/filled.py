@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from tests.scale import rows
 from tests.scale.size import SMALL, TEN_MILLION, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_django import DjangoDbBlocker
 
 MOST = 20_000 if connection.vendor != "sqlite" else 20_000 * 8

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.db import connection
 from django.db.models import AutoField, BooleanField
 
+from django_dbqueue.databases import Server
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.models.fields import clock
-
-if TYPE_CHECKING:
-    from django_dbqueue.databases import Server
 
 AT_ONCE: Final = 500_000
 """Rows of one INSERT."""

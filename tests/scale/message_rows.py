@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from django.db import connection
 
+from django_dbqueue.databases import Server
 from django_dbqueue.envelope import lane_of
 from django_dbqueue.keys import key_hash
 from django_dbqueue.models import ArchivedMessage, Group, Line, Message, Ticket
@@ -13,9 +14,6 @@ from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.tasks.task_headers import TASK as TASK_HEADER
 from tests.scale.inserting import Inserting
 from tests.scale.size import GROUP, KEY, TASK, WIDE, Size, hot
-
-if TYPE_CHECKING:
-    from django_dbqueue.databases import Server
 
 DAY: Final = 86_400
 _HEADERS: Final = f'{{"{TASK_HEADER}":"{TASK}"}}'

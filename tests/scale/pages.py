@@ -6,7 +6,8 @@ that makes it another page, teaches it here; an URL that nobody taught fails the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from django.contrib.admin.utils import quote
 from django.db.models import Model
@@ -31,9 +32,6 @@ from django_dbqueue.models import (
     Worker,
 )
 from tests.scale.size import GROUP, HOT, KEY, TASK, WIDE, hot, name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PREFIX: Final = "django_dbqueue_"
 OTHERS: Final[tuple[type[Model], ...]] = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import sentry_sdk
@@ -14,9 +15,6 @@ from django_dbqueue.contrib.sentry.deaths import is_told_already
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, dead
 from tests.sentry.transports import Memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from django_dbqueue.models import Failure, Message, MessageEvent
 from django_dbqueue.schedules.declarations import DUE_HEADER
 from django_dbqueue.statements.events_sql import DEADLY
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVERY_SECOND = {"queue": "test", "cron": "* * * * * *", "timezone": "UTC", "missed": "all"}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 from tests.servers.suite import DATABASES
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def databases(text: str) -> list[str]:

@@ -6,12 +6,9 @@ import fcntl
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PREFIX = "dbqueue-test-"
 _ROOM_NEEDED = 2 * 1024**3

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tests import gate
 from tests.servers.change import base, changed_files, most_changed, test_files
 from tests.servers.parts import SEED, TIMES, Part
-from tests.servers.suite import NO_TEST, end_of, run_on
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.servers.suite import Pass
+from tests.servers.suite import NO_TEST, Pass, end_of, run_on
 
 
 def run(name: str, databases: Sequence[str], arguments: Sequence[str]) -> int:

@@ -6,19 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from tests.servers.change import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    import pytest
-
-    from tests.servers.parts import Part
+from tests.servers.parts import Part
 
 MARKS = ("slow", "nightly", "spark", "once", "quarantined")
 NO_SERVER = {

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable
 
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, prctl(2)
 

@@ -3,15 +3,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.servers.private import NoServer, PrivateServer, ServerError, find_program, needed_program
 from tests.servers.version import server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TOOL = Path(__file__).resolve().parents[2] / "../shared/tools/mysql-server"
 

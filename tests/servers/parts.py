@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from tests.servers.change import ROOT
 from tests.servers.suite import Pass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SEED = 20_261_126
 """One order for every run: a gate that draws another one each time refuses the innocent. The night draws."""

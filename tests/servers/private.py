@@ -11,17 +11,15 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tests.patience import patience
 from tests.servers.directory import own_directory
 from tests.servers.lifeline import ends_with_its_starter
 from tests.servers.version import server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _START_SECONDS = patience(90)
 _STOP_SECONDS = patience(60)

@@ -6,16 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO
 
 from tests.patience import patience
 from tests.servers.lifeline import ends_with_its_starter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 # The files keep the order of tests/conftest.py: pytest-xdist would begin with those of the most tests.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.servers.directory import own_directory
 from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import MySQL
 from tests.servers.postgres import Postgres
-from tests.servers.private import needed_program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.private import PrivateServer
+from tests.servers.private import PrivateServer, needed_program
 
 
 class PostgresReplica(Postgres):

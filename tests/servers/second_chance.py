@@ -9,14 +9,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
 
 MOST = 5
 """Failures of one pass that may be accidents."""

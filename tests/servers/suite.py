@@ -6,11 +6,11 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from tests.left_out import BROWSER
@@ -21,13 +21,9 @@ from tests.servers.mysql import mysql_url
 from tests.servers.postgres import Postgres
 from tests.servers.private import NoServer, ServerError
 from tests.servers.pytest_process import ROOT, ended, run_pytest, started_pytest
+from tests.servers.second_chance import Flaky
 from tests.servers.times import dearest_folders
 from tests.servers.version import server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from tests.servers.second_chance import Flaky
 
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 _TESTS_FAILED = 1

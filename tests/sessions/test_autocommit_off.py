@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection, transaction
@@ -10,9 +10,6 @@ from django.db import connection, transaction
 from django_dbqueue import Envelope
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, rows, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

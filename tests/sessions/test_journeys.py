@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -14,9 +15,6 @@ from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession
 from django_dbqueue.sessions.transaction_begin import takes_many
 from tests.factories import claimed, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TABLE = Message._meta.db_table

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -14,9 +15,6 @@ from django.test.utils import CaptureQueriesContext
 from django_dbqueue import flow
 from django_dbqueue.models import ArchivedMessage, Flow, Message, Queue
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 

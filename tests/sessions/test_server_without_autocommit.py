@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from django_dbqueue import Envelope
@@ -16,14 +19,7 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.sessions import autocommit
 from django_dbqueue.spark.connection import Connection
 from tests.factories import QUEUE, claim_one, rows, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from tests.whole_server import WholeServer
+from tests.whole_server import WholeServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,17 +5,15 @@ MariaDB refuses what meets such a row where ``innodb_snapshot_isolation`` is on,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, connections, transaction
 
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, held, row, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,18 +9,16 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import pyspark
 
 from tests.conftest import ROOT
 from tests.patience import patience
 from tests.servers.lifeline import ends_with_its_starter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SPARK_HOME = Path(pyspark.__file__).parent
 PATIENCE = patience(120)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -18,16 +19,13 @@ from django_dbqueue.spark.jobs.config import CompactConfig, EraseConfig, ExportC
 from django_dbqueue.spark.jobs.erase import EraseResult
 from django_dbqueue.spark.jobs.export import ExportResult, run
 from django_dbqueue.spark.lake import read_lake
+from django_dbqueue.spark.manifest import Manifest
 from django_dbqueue.spark.manifests import manifests
 from tests.patience import patience
 from tests.spark.archives import ids_of, rows_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
-
-    from django_dbqueue.spark.manifest import Manifest
 
 
 class Lake:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -15,9 +15,6 @@ from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PASSWORD = "narrow"
 

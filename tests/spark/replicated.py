@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -14,14 +16,8 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from tests.process import test_server_restart as servers
-from tests.servers.replicas import replica_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.private import PrivateServer
-    from tests.servers.replicas import Replica
+from tests.servers.private import PrivateServer
+from tests.servers.replicas import Replica, replica_of
 
 CAN_BE_HERE = settings.TEST_DATABASE in servers.OURS
 

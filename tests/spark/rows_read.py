@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from django.db import connection
+from django.db.models import Model
 
 from tests.spark.conftest import wait_until_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from django.db.models import Model
 
 _OF_MYSQL = (
     "SELECT count_read FROM performance_schema.table_io_waits_summary_by_table "

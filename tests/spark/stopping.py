@@ -7,18 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 
 from tests.conftest import ROOT
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.servers.private import PrivateServer
+from tests.servers.private import PrivateServer
 
 PATIENCE = patience(240)
 """Seconds for a program on Spark to start and do its part, on a busy machine."""

@@ -7,9 +7,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -24,10 +24,6 @@ from tests.conftest import ROOT
 from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.spark.waiting import assert_it_is_waited_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -16,10 +17,6 @@ from tests.conftest import ROOT
 from tests.patience import patience
 from tests.spark.cluster import Cluster, kill_group, running_cluster
 from tests.spark.drivers.on_a_cluster import ROWS
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.django_db(transaction=True)]
 PATIENCE = patience(300)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,10 @@ from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.exclusive import only_exporter
 from django_dbqueue.spark.jobs import compact
 from django_dbqueue.spark.lake_keeping import Keeper
+from django_dbqueue.spark.manifest import LakeFile
+from django_dbqueue.spark.manifests import Listed
 from tests.spark.archives import NOON, archive, ids, ids_of, rows
 from tests.spark.lakes import Lake, files_on_disk
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from django_dbqueue.spark.manifest import LakeFile
-    from django_dbqueue.spark.manifests import Listed
 
 pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 QUEUES = ("12", "Q1", "q1", "a:b")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable, Field, Schema
@@ -14,13 +15,9 @@ from django_dbqueue.exceptions import ExportStopped, InvalidPipeline, LakeDamage
 from django_dbqueue.spark import delta_log
 from django_dbqueue.spark.delta_log import DeltaLog
 from django_dbqueue.spark.lake import COLUMNS
+from django_dbqueue.spark.manifest import LakeFile
 from tests.spark.archives import archive, ids
 from tests.spark.lakes import Lake
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from django_dbqueue.spark.manifest import LakeFile
 
 pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.django_db(transaction=True)]
 

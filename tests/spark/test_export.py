@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -18,10 +18,6 @@ from tests.commands.running import run
 from tests.history.partitioned_history import archive_at, in_partitions, one_table
 from tests.spark.archives import NOON, archive, archive_every_outcome, ids, rows
 from tests.spark.lakes import Lake
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 __all__ = ["in_partitions", "one_table"]
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]

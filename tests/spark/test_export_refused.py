@@ -6,8 +6,9 @@ import os
 import random
 import resource
 import string
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -23,13 +24,9 @@ from django_dbqueue.spark.exclusive import only_exporter
 from django_dbqueue.spark.export_batches import Batch
 from django_dbqueue.spark.jobs import export
 from django_dbqueue.spark.jobs.export import Export
+from django_dbqueue.spark.manifest import Manifest
 from tests.spark.archives import archive, ids
 from tests.spark.lakes import Lake
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django_dbqueue.spark.manifest import Manifest
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

@@ -7,22 +7,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
 
 from django_dbqueue.models import Message
+from django_dbqueue.spark.credentials import Credentials
 from tests.conftest import ROOT
 from tests.spark.cluster import PATIENCE, kill_group
 from tests.spark.drivers.many_tasks import FULL, HAS_ROWS, QUEUE, ROWS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from django_dbqueue.spark.credentials import Credentials
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 if settings.TEST_DATABASE == "mysql":  # it has the locks of MariaDB

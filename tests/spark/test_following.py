@@ -6,8 +6,9 @@ These talk to the stream's reader as Spark does, without a Spark.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -26,9 +27,6 @@ from django_dbqueue.spark.following import HistoryStreamReader, reader_of
 from django_dbqueue.spark.schemas import HISTORY
 from tests.concurrency.steps import PATIENCE, waits_for_a_lock
 from tests.spark.archives import archive, ids
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -18,9 +19,6 @@ from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.publication import Published, TaskAttempt
 from django_dbqueue.worker.keepers import Keepers
 from tests.spark.staging import QUEUE, connect, number, stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

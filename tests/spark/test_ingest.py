@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,14 +12,12 @@ from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.models import Message, PublishedJob
 from django_dbqueue.spark.jobs import ingest
 from django_dbqueue.spark.jobs.config import IngestConfig
+from django_dbqueue.spark.publication import Published
 from tests.factories import rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
-    from django_dbqueue.spark.publication import Published
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

@@ -10,7 +10,9 @@ import logging
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -30,14 +32,9 @@ from tests.conftest import ROOT
 from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.process.test_server_restart import OURS
+from tests.servers.private import PrivateServer
 from tests.spark.stopping import Outage, frame
 from tests.spark.waiting import assert_it_is_waited_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.servers.private import PrivateServer
 
 if settings.TEST_DATABASE in OURS:
     from pyspark.sql.types import StringType, StructField, StructType

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from django_dbqueue import Envelope
+from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message
 from django_dbqueue.spark import consuming, stream_driver
 from django_dbqueue.spark.connection import Connection
@@ -19,11 +21,8 @@ from tests.spark.archives import archive, ids
 from tests.systems.historians import PATIENCE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
-    from django_dbqueue.databases import Statement
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

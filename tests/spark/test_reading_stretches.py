@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
 
+from django_dbqueue.databases import Statement
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.spark.arrow import Pages
 from django_dbqueue.spark.connection import Connection
@@ -17,11 +19,6 @@ from tests.plans.crowd import forget_statistics, gather_statistics
 from tests.plans.plan import cost_of
 from tests.spark.archives import archive_by_and_by
 from tests.spark.table_readers import NOON, every, ids_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django_dbqueue.databases import Statement
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
@@ -22,11 +24,14 @@ from django_dbqueue.spark import replicas
 from django_dbqueue.spark.arrow import Pages
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
+from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.following import HistoryPiece, HistoryStreamReader
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from django_dbqueue.spark.table_reader import IdRanges, TableReader
 from tests.patience import patience
 from tests.process.conftest import wait_until
+from tests.servers.private import PrivateServer
+from tests.servers.replicas import Replica
 from tests.spark.replicated import (
     CAN_BE_HERE,
     archive,
@@ -37,14 +42,6 @@ from tests.spark.replicated import (
     replica,  # noqa: F401 - a fixture
 )
 from tests.spark.stopping import Outage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from django_dbqueue.spark.credentials import Credentials
-    from tests.servers.private import PrivateServer
-    from tests.servers.replicas import Replica
 
 pytestmark = pytest.mark.usefixtures("database")
 OUTAGE = f"{patience(60):g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,8 +11,11 @@ from django.conf import settings
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.schemas import HISTORY, MESSAGES
 from tests.process.conftest import wait_until
+from tests.servers.private import PrivateServer
+from tests.servers.replicas import Replica
 from tests.spark.archives import ids_of
 from tests.spark.drivers.following import BATCH, POINTS, drain
 from tests.spark.drivers.unlucky import KilledOnce
@@ -26,13 +30,8 @@ from tests.spark.replicated import (
 from tests.spark.stopping import PATIENCE, Driver
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
-    from django_dbqueue.spark.credentials import Credentials
-    from tests.servers.private import PrivateServer
-    from tests.servers.replicas import Replica
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db]
 FAULTS = ("the replica is killed", "the primary is killed", "the replica falls behind")

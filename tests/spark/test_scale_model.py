@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -18,9 +19,6 @@ from benchmarks.scale.memory import HELD
 from benchmarks.scale.model import Point, error, fitted
 from django_dbqueue.models import ArchivedMessage
 from tests.servers.private import ServerError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = 2_000
 SIZES = (1_000_000, 3_000_000, 10_000_000, 100_000_000)

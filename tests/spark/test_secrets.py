@@ -7,9 +7,9 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -17,13 +17,9 @@ from django.db import connection
 
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message
+from django_dbqueue.spark import Credentials
 from tests.conftest import ROOT
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from django_dbqueue.spark import Credentials
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from django.conf import settings
@@ -16,9 +16,6 @@ from django_dbqueue.models import Message, PublishedJob, StagedMessage
 from tests.conftest import ROOT
 from tests.patience import patience
 from tests.spark.drivers.write import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.spark
 

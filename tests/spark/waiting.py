@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from django_dbqueue.spark.connection import Connection
+from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.lasting import Lasting
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from django_dbqueue.spark.credentials import Credentials
 
 
 def assert_it_is_waited_for(credentials: Credentials, only: Connection) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import enum
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from tests.patience import patience
 from tests.stepper.sessions import end_session, prepare_session, session_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Result = TypeVar("Result")
 

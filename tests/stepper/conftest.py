@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.stepper import exploring
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
-    from tests.stepper.scene import Scene
+from tests.stepper.exploring import Explored
+from tests.stepper.scene import Scene
 
 MORE = {"usual": 0, "nightly": 1}
 """How many preemptions are allowed beyond a model's own bound."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SETTLEMENTS: dict[str, Callable[[Message], Any]] = {
     "ack": lambda message: message.ack(),

@@ -13,10 +13,10 @@ import heapq
 import itertools
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
@@ -25,14 +25,9 @@ from django_dbqueue.databases import retries
 from django_dbqueue.sessions import django_session
 from tests.stepper.emptying import empty_tables
 from tests.stepper.order import Order, parse, written
+from tests.stepper.scene import Ended, Scene
 from tests.stepper.sessions import prepare_session
-from tests.stepper.stage import CannotPlay, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.stepper.scene import Ended, Scene
-    from tests.stepper.stage import Played
+from tests.stepper.stage import CannotPlay, Played, Stage
 
 STEPS = 200
 

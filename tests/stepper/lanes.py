@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -15,9 +16,6 @@ from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statements import changes_sql
 from tests.factories import QUEUE
 from tests.stepper.contenders import claim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GROUP = "a"
 PARKED = datetime(9999, 1, 1, tzinfo=UTC)

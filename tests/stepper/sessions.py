@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import connection
 
 from tests.patience import patience
 from tests.process.sessions import end_sessions, sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 _SECONDS = patience(30)
 _TRANSACTION = re.compile(r"^---TRANSACTION ", re.MULTILINE)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tests.stepper.actor import PATIENCE, Actor, State
 from tests.stepper.order import Move, Order, written
-from tests.stepper.scene import Ended
+from tests.stepper.scene import Ended, Scene
 from tests.stepper.sessions import WriteLock, waiting_sessions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.stepper.scene import Scene
 
 _FIRST_LOOK, _LATER_LOOKS = 0.003, 0.02
 """Seconds for which a statement may run before the server is asked whether it waits, and between two such questions."""

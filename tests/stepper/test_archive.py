@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -11,12 +11,8 @@ from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, dead, done, held
 from tests.stepper.contenders import places
+from tests.stepper.exploring import Explored
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 
 def archive() -> int:

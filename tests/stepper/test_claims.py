@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import pytest
 from django.conf import settings
@@ -12,18 +12,12 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.settle import settling_all
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.sessions.django_session import Ahead, session_of
 from django_dbqueue.statements import changes_sql
 from tests.factories import QUEUE, claimed, let_end, row, stuck, waiting
 from tests.stepper.contenders import claim, places
+from tests.stepper.exploring import Explored
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from django_dbqueue.sessions.django_session import Ahead
-    from tests.stepper.exploring import Explored
-
 
 IS_MARIADB = settings.TEST_DATABASE == "mariadb"
 

@@ -6,7 +6,8 @@ their commits, one sees that nobody is left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,9 @@ from django_dbqueue.models import Edge, Message
 from tests.factories import QUEUE, let_end, row
 from tests.flows.fans import keep
 from tests.stepper.contenders import SETTLEMENTS, claim
+from tests.stepper.exploring import Explored
 from tests.stepper.lanes import ENDS, ends
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 
 def fan(*, when: str = "done", group: str | None = None) -> tuple[list[Message], Message]:

@@ -5,7 +5,7 @@ The look after the commit is what these orders are about: of two that look after
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.db import transaction
@@ -16,6 +16,7 @@ from django_dbqueue.models import Message
 from tests.factories import QUEUE, claim_one, let_end, row
 from tests.flows.fans import keep
 from tests.stepper.contenders import SETTLEMENTS, claim
+from tests.stepper.exploring import Explored
 from tests.stepper.lanes import (
     ENDS,
     TWO_AT_ONCE,
@@ -28,11 +29,6 @@ from tests.stepper.lanes import (
     waits,
 )
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 
 @pytest.mark.parametrize("lane", ["empty", "busy"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.test import override_settings
@@ -10,6 +10,7 @@ from django.test import override_settings
 from django_dbqueue.models import Group, Message, Ticket
 from tests.factories import QUEUE, claim_one, row
 from tests.stepper.contenders import claim
+from tests.stepper.exploring import Explored
 from tests.stepper.lanes import (
     ENDS,
     GROUP,
@@ -24,11 +25,6 @@ from tests.stepper.lanes import (
     waits,
 )
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 
 @pytest.mark.parametrize("end", ["ack", "ack in a transaction"])

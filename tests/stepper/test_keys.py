@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -11,12 +12,8 @@ from django_dbqueue import DuplicateKey, LeaseLost
 from django_dbqueue.models import Message
 from tests.factories import dead, held, row, waiting
 from tests.stepper.contenders import claim, live_ids
+from tests.stepper.exploring import Explored
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 SECOND = {"ignore": "ignored", "update": "updated", "error": "DuplicateKey"}
 """What a sender is told if the key is taken."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -13,12 +14,8 @@ from django_dbqueue.models import Message, Once
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE
+from tests.stepper.exploring import Explored
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 
 def send(payload: str, **options: Any) -> Message:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -11,12 +12,8 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.models import Message, MessageEvent
 from tests.factories import QUEUE, held, held_many, row, stuck, waiting
 from tests.stepper.contenders import SETTLEMENTS, places
+from tests.stepper.exploring import Explored
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.stepper.exploring import Explored
 
 AFTER = {"ack": "y", "batch ack": "y", "nack": "n", "reject": "n", "release": "n"}
 

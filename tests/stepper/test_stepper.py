@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.db import connection, transaction
@@ -15,9 +15,6 @@ from tests.stepper import exploring
 from tests.stepper.exploring import OrderFailed, explore
 from tests.stepper.order import Move, parse, written
 from tests.stepper.scene import Ended, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HAS_LOCKS = connection.vendor != "sqlite"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from django_dbqueue.models import Message, Step
+from django_dbqueue.steps.step_memory import StepBlock
 from tests.factories import claim_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from django_dbqueue.steps.step_memory import StepBlock
 
 
 class Counted:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,6 @@ from django_dbqueue import Suspended
 from django_dbqueue.models import Message, Step
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, claim_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def suspends(call: Callable[[], Any]) -> None:

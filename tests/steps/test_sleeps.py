@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -13,9 +14,6 @@ from django_dbqueue.models import Message, Step, Waiter
 from django_dbqueue.models.fields import DbNow, clock
 from tests.factories import claim_one, claimed, held, let_end, row
 from tests.steps.suspending import let_come, suspends
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

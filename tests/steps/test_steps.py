@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -14,9 +15,6 @@ from django_dbqueue.models import Message, Step
 from tests.factories import QUEUE, claim_one, held, let_end, stuck, waiting
 from tests.lifecycle.rollback import rolled_back
 from tests.steps.stepping import Counted, again, block, steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -16,9 +17,6 @@ from django_dbqueue.steps import suspension
 from tests.factories import QUEUE, claim_one, claimed, held, row
 from tests.lifecycle.rollback import rolled_back
 from tests.steps.suspending import is_ready, suspends
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,9 +23,6 @@ from django_dbqueue.streams.stream_delivery import deliver, planned
 from tests.factories import QUEUE
 from tests.patience import patience as within
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STREAM = "s"
 SPEC = StreamSpec(STREAM, QUEUE)

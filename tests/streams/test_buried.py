@@ -6,8 +6,9 @@ Each is asked of two messages that are alike, one of which a worker has and the 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -18,13 +19,8 @@ from django_dbqueue.signals import message_died
 from django_dbqueue.streams.ownership import REQUEUE
 from django_dbqueue.streams.stream_release import release_stream
 from tests.factories import QUEUE, MessageFactory, claimed, row, stuck
-from tests.streams.conftest import SPEC, STREAM, let_leases_end
+from tests.streams.conftest import SPEC, STREAM, Query, let_leases_end
 from tests.streams.test_poison import run_until_idle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.streams.conftest import Query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GIVING_BACK = replace(SPEC, on_expired=REQUEUE)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,7 @@ from django_dbqueue.streams import stream_claimer
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_delivery import planned
 from tests.factories import QUEUE, MessageFactory, claimed, held, let_pause_end, stuck, written_by_sql
-from tests.streams.conftest import SPEC, STREAM, ids_of, letters, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import SPEC, STREAM, Query, ids_of, letters, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PARKED = datetime(9999, 12, 31, tzinfo=UTC)

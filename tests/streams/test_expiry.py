@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,7 @@ from django_dbqueue.streams.stream_release import forget_stream, release_stream
 from django_dbqueue.worker.maintenance import Maintenance
 from tests.factories import QUEUE, MessageFactory, claimed
 from tests.process.conftest import wait_until
-from tests.streams.conftest import SPEC, STREAM, let_leases_end, letters, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import SPEC, STREAM, Query, let_leases_end, letters, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GIVING_BACK = replace(SPEC, on_expired=REQUEUE)

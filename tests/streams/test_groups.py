@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,14 +17,11 @@ from django_dbqueue.streams.ownership import REQUEUE, StreamSpec
 from django_dbqueue.streams.stream_lanes import LaneRules
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, MessageFactory
-from tests.streams.conftest import STREAM, ids_of, let_leases_end
+from tests.streams.conftest import STREAM, Query, ids_of, let_leases_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_django.fixtures import SettingsWrapper
 
-    from tests.streams.conftest import Query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

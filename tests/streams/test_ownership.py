@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from django.conf import settings
@@ -13,11 +13,7 @@ from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Message, Stream
 from django_dbqueue.spark.connection import Connection
 from tests.factories import MessageFactory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import Query
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.streams.ownership import StreamSpec
 from tests.factories import QUEUE, MessageFactory
-from tests.streams.conftest import STREAM, ids_of, letters, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import STREAM, Query, ids_of, letters, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

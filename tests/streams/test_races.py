@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connection
@@ -22,12 +22,7 @@ from django_dbqueue.streams.stream_release import release_stream
 from tests.concurrency.contenders import claim_in_transaction, rescue
 from tests.concurrency.steps import meet
 from tests.factories import MessageFactory
-from tests.streams.conftest import SPEC, STREAM, ids_of, let_leases_end, letters, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.streams.conftest import Query
+from tests.streams.conftest import SPEC, STREAM, Query, ids_of, let_leases_end, letters, states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HERE = DjangoSession("default")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from itertools import count, pairwise
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -22,10 +24,6 @@ from tests.factories import QUEUE, MessageFactory
 from tests.patience import patience
 from tests.process.conftest import wait_until
 from tests.streams.conftest import SPEC, letters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LIMIT = ReadMaxRows(10)

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.process.conftest import start_guardian, start_worker
 from tests.systems.articles import standing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["start_guardian", "start_worker"]
 

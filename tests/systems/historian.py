@@ -9,14 +9,11 @@ from __future__ import annotations
 import random
 import select
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import django
 
 from django_dbqueue.sessions.django_session import DjangoSession
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHARE = 700
 QUEUE = "history"

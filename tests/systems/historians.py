@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from tests.patience import patience
 from tests.systems.historian import SHARE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PRODUCERS = 2
 OTHERS = ("archiver", "archiver", "maintainer", "purger")

@@ -14,15 +14,13 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import django
 
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 NUMBERS = re.compile(r"IN \([\d, ]+\)")
 End = dict[str, Any]

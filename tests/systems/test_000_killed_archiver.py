@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message, Mutex
 from tests.factories import held, waiting
 from tests.systems.kills import End, killed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DONE, DEAD = 4, 2

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message
 from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, ready, say_go
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = 40

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -21,10 +23,6 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
 from tests.factories import let_end, row
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BUSINESS = "biz-1000"

@@ -6,8 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -16,9 +17,6 @@ from django.db import connection
 from tests.conftest import ROOT
 from tests.patience import patience
 from tests.servers.private import find_program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE = ROOT / "docs" / "systems" / "002-sqs-in-sql.md"
 SCHEMA = "main_schema"

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -21,9 +22,6 @@ from tests.bank_app.models import Transfer
 from tests.patience import patience
 from tests.process.conftest import start_worker, wait_until  # noqa: F401 - start_worker is a fixture
 from tests.systems.owner import BATCH, FIFTH
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import connections
@@ -23,9 +23,6 @@ from tests.factories import let_pass, row, rows
 from tests.process.conftest import wait_until
 from tests.systems.contacts import ALEX, FIVE_MINUTES, KEY, KIND, acquire, must_acquire, poll, push
 from tests.systems.told import assert_page_prints_what_it_says
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "systems" / "004-delayed-messages-by-key.md"

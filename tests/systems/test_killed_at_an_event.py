@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,6 @@ from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, dead, held, row
 from tests.systems.killed_archiver import MOVES
 from tests.systems.kills import End, killed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

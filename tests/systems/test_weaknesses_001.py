@@ -6,8 +6,8 @@ What shows that ours don't, docs/comparison.md names.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib.auth.models import Group
@@ -25,9 +25,6 @@ from tests.factories import QUEUE, held, waiting
 from tests.plans.plan import cost_of
 from tests.systems.articles import article_001 as article
 from tests.systems.articles import ask, by_default, in_its_own_dialect, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LETTERS, MAILS = 1000, 2000

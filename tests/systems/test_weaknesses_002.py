@@ -5,7 +5,7 @@ What shows that ours don't, docs/comparison.md names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import Group
@@ -21,11 +21,7 @@ from tests.systems.articles import (
     run,
     session_with,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.systems.articles.article_002 import Schema
+from tests.systems.articles.article_002 import Schema
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,7 +5,7 @@ What shows that ours don't, docs/comparison.md names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,9 +13,6 @@ from django_dbqueue import LeaseLost
 from tests.factories import claim_one, held
 from tests.systems.articles import article_004 as article
 from tests.systems.articles import ask, in_its_own_dialect, session_with, standing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

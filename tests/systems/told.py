@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def assert_page_prints_what_it_says(page: Path) -> None:

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.test import override_settings
 
 from django_dbqueue.models import Message
 from tests.process.conftest import start_worker as start_worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TASKS = {
     "default": {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django_dbqueue.tasks import compat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ENDS: Final = ("task_started", "task_finished")
 """The two ends of an attempt."""

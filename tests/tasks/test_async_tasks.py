@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -10,9 +11,6 @@ from django.db.backends.signals import connection_created
 
 from django_dbqueue.models import Message
 from django_dbqueue.testing import run_consumers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SHORT = {"QUEUES": {"jobs": {"timeout": 0.05}}}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,9 +22,6 @@ from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, tas
 from django_dbqueue.tasks.sources import task_consumers
 from django_dbqueue.testing import run_consumers
 from tests.tasks.hearing import hearing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import execute
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 AT_ONCE = patience(10)

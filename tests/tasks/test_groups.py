@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -13,9 +14,6 @@ from django_dbqueue.models import Message, Once
 from django_dbqueue.tasks import task_options
 from django_dbqueue.tasks.compat import InvalidTask, TaskResultDoesNotExist, signal, task_backends
 from django_dbqueue.testing import run_consumers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,6 @@ from django_dbqueue.tasks.compat import TaskResultDoesNotExist
 from django_dbqueue.tasks.task_headers import TASK
 from django_dbqueue.testing import run_consumers
 from tests.tasks.hearing import ENDS, hearing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,9 +15,6 @@ from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.testing import run_consumers
 from tests.tasks.running import run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

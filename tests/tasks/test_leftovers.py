@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.conf import settings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.process.conftest import WorkerProcess
+from tests.process.conftest import WorkerProcess
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

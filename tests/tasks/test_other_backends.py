@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -13,9 +14,6 @@ from django_dbqueue.tasks import task_options
 from django_dbqueue.tasks.compat import HOME, InvalidTask
 from django_dbqueue.tasks.options import options_of
 from tests.tasks.conftest import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db
 

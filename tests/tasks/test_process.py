@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db.models import Count
@@ -12,10 +14,6 @@ from django.db.models import Count
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import wait_for
 from tests.process.conftest import PATIENCE, whole_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

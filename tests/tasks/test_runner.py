@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -18,9 +19,6 @@ from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.task_headers import BACKEND, EXPIRES, TASK
 from tests.tasks.hearing import ENDS, hearing
 from tests.tasks.running import run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

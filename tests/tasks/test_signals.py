@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -15,9 +16,6 @@ from django_dbqueue.worker.aftermath import settle_after
 from django_dbqueue.worker.board import Board
 from tests.process.conftest import wait_until
 from tests.tasks.hearing import hearing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import pytest
 
 from django_dbqueue import consumer
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Consumes(Protocol):

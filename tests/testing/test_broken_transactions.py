@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, close_old_connections, connection, transaction
@@ -11,12 +12,8 @@ from django.db import IntegrityError, close_old_connections, connection, transac
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import LostTransaction, run_consumers
 from tests.factories import QUEUE, MessageFactory, row
+from tests.testing.conftest import Consumes
 from tests.testing.troubles import effects, insert_twice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.testing.conftest import Consumes
 
 
 @pytest.mark.usefixtures("kind")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 from django.db import transaction
@@ -12,11 +11,8 @@ from django.test import TestCase
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
+from tests.testing.conftest import Consumes
 from tests.testing.troubles import Trouble, effects
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
-
 
 # -- hooks on the commit ----------------------------------------------------------------------------------
 

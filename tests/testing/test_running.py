@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,6 +14,7 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import EndlessRun, run_consumers
 from tests import factories
 from tests.factories import QUEUE, MessageFactory, let_pause_end, row
+from tests.testing.conftest import Consumes
 from tests.testing.handlers import (
     Trouble,
     fail,
@@ -23,9 +24,6 @@ from tests.testing.handlers import (
     give_rows_asynchronously,
     succeed,
 )
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
@@ -14,12 +14,8 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
 from tests.patience import patience
+from tests.testing.conftest import Consumes
 from tests.testing.handlers import succeed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import IntegrityError
@@ -10,9 +10,7 @@ from django.db import IntegrityError
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory, written_by_sql
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
+from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

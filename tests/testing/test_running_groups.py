@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -11,9 +11,7 @@ from django_dbqueue.consumers import Retry
 from django_dbqueue.models import Message
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
+from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

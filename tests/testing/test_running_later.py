@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,10 +10,8 @@ from django_dbqueue import Retry
 from django_dbqueue.models import Message
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
+from tests.testing.conftest import Consumes
 from tests.testing.handlers import fail, succeed
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -13,10 +13,8 @@ from django_dbqueue import InvalidMessage, TransactionNotAllowed
 from django_dbqueue.models import Message
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
+from tests.testing.conftest import Consumes
 from tests.testing.handlers import succeed
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

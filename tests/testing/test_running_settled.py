@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -12,10 +12,8 @@ from django_dbqueue import signals
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
+from tests.testing.conftest import Consumes
 from tests.testing.handlers import Trouble
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

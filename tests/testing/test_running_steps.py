@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,7 @@ from django_dbqueue import EventTimedOut, InvalidStep
 from django_dbqueue.models import Event, Message, Step
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, MessageFactory
-
-if TYPE_CHECKING:
-    from tests.testing.conftest import Consumes
+from tests.testing.conftest import Consumes
 
 pytestmark = pytest.mark.usefixtures("kind")
 

@@ -7,8 +7,8 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from benchmarks.queue.processes import ChildFailed
 from tests.servers.lifeline import lives
 from tests.servers.private import ServerError
 from tests.servers.version import server_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TALKER = """
 import json, sys

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from tests.quarantine import DAYS, MOST, quarantined
 from tests.servers import change, gate_runs, pytest_process, second_chance, suite
 from tests.servers.parts import Part
 from tests.servers.suite import Pass, run_on
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 pytestmark = pytest.mark.once
 

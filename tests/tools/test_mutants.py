@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,6 @@ from tests.mutants import __main__ as program
 from tests.mutants.checkout import Outcome
 from tests.mutants.planted import Mutant, NotPlanted, read, read_all
 from tests.mutants.trying import Trial, judge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.once
 SHOP = "def price(number):\n    return number * 3\n\n\ndef greet():\n    return 'good day'\n"

@@ -8,12 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from tests.conftest import ROOT
 from tests.left_out import BROWSER, PARTS, SPARK, Part, sentences
@@ -23,11 +24,6 @@ from tests.servers.directory import own_directory
 from tests.servers.private import PrivateServer, first_ephemeral_port, free_port
 from tests.servers.suite import KILLS, Result, Selection, end_of, in_random_order, without_empty
 from tests.servers.times import dearest_folders
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 def test_another_connection_sees_what_is_committed_and_nothing_else(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -34,9 +35,6 @@ from django_dbqueue.testing.torture.scratch import Scratch
 from tests.commands.running import run, start
 from tests.patience import patience
 from tests.process.conftest import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

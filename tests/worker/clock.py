@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -22,11 +24,6 @@ from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.settler import Settler
 from django_dbqueue.worker.worker_options import WorkerOptions
 from tests.factories import QUEUE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pytest
 
 _TRANSACTION = ("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "SET ")
 NOTICED = 1.0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, SLACK
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -11,9 +13,6 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
 from tests.worker.clock import Clock
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Row:

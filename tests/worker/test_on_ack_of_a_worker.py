@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -20,9 +21,6 @@ from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, held, rows, stuck
 from tests.lifecycle.conftest import KEPT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("removing")]
 transactional = pytest.mark.django_db(transaction=True)

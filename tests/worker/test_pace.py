@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from django_dbqueue.worker.pace import COST_SHARE, ENOUGH, FASTEST, LATELY, SHARE, Pace
 from tests.worker.clock import Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @pytest.fixture

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue import signals
 from django_dbqueue.databases.statement import Kept
@@ -23,12 +24,8 @@ from django_dbqueue.worker.execution import ACK, Verdict, decided
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, held_many, row, waiting
 from tests.refusing import pointing_at, refusing
+from tests.whole_server import WholeServer
 from tests.worker.test_settling import begin
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-    from tests.whole_server import WholeServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

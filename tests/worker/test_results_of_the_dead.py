@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from django_dbqueue.worker.board import Board, SlotState
 from tests.factories import QUEUE, claim_one, held, row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,9 +11,6 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import TIDY_EVERY, Maintenance
 from tests.factories import QUEUE, done, let_pass
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

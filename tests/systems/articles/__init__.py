@@ -5,14 +5,12 @@ They are here to be seen failing. Their tables live beside ours in the test data
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import connection, transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Test = TypeVar("Test")
 

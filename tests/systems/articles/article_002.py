@@ -6,15 +6,13 @@ Its schema ``main_schema`` gets a name of its own here, so that two runs on one 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import connection
 
 from tests.systems.articles import ask, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CREATE = """
 CREATE TABLE main_schema.main_queue (
