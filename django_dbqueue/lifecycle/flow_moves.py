@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from django.db import DatabaseError, transaction
 
-from django_dbqueue.databases import Change, EventRecord
+from django_dbqueue.claims import burial
+from django_dbqueue.databases import Change
 from django_dbqueue.databases.statement import MAX_IDS, LanePlace, Statement, chunks
 from django_dbqueue.lanes import lane_moves, lanes_sql
 from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_FINISHED
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
-from django_dbqueue.statements import changes_sql, events_sql, fences_sql
-from django_dbqueue.statements.events_sql import DROPPED
+from django_dbqueue.statements import changes_sql, fences_sql
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -133,7 +133,5 @@ def _let_run(session: DjangoSession, ids: list[int]) -> int:
 
 def _drop(session: DjangoSession, ids: list[int]) -> None:
     """Mark messages done that nobody needs: they waited for a death that didn't come."""
-    where = flows_sql.waiting(session.server, ids)
-    session.run(events_sql.record(session.server, EventRecord(DROPPED, NOT_NEEDED), where))
-    session.run(fences_sql.move(session.server, changes_sql.drop(session.server, NOT_NEEDED), where))
+    burial.move(session, changes_sql.drop(session.server, NOT_NEEDED), flows_sql.waiting(session.server, ids))
     ended_well(session, ids)

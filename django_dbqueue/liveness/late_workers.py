@@ -51,9 +51,12 @@ def late_rows(session: DjangoSession, here: str) -> QuerySet[Worker, tuple[Any, 
 
 def late_workers(session: DjangoSession, here: str) -> list[Late]:
     """Return the same as workers, each with whether it has missed three beats."""
-    return [
-        Late._make((*row, row[1] + 3 * timedelta(seconds=every) < now)) for *row, every, now in late_rows(session, here)
-    ]
+    return [Late._make((*row, is_overdue(row[1], every, now))) for *row, every, now in late_rows(session, here)]
+
+
+def is_overdue(beat_at: datetime, beat_every: float, now: datetime) -> bool:
+    """Check whether a worker has missed three beats, which it sends every so many seconds."""
+    return beat_at + 3 * timedelta(seconds=beat_every) < now
 
 
 def lock(session: DjangoSession, worker_id: int, beat_at: datetime, here: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.liveness.late_workers import is_overdue
 from django_dbqueue.liveness.vital_signs import Sign, sign_of_session, sign_of_worker
 from django_dbqueue.models import StreamClaim
 from django_dbqueue.models.message import Message
@@ -81,10 +82,9 @@ def _worker(worker: Worker, session: DjangoSession, now: datetime) -> Owner:
         "span": span(now - worker.beat_at),
         "every": worker.beat_every,
     }
-    is_overdue = worker.beat_at + 3 * timedelta(seconds=worker.beat_every) < now
     sign = sign_of_worker(session, here=worker.server, conn_id=worker.conn_id, session_lock=worker.session_lock)
     evidence = (beat, _words(sign, worker.conn_id, lock=worker.session_lock))
-    if not is_overdue:
+    if not is_overdue(worker.beat_at, worker.beat_every, now):
         return Owner(name, Answer.LIVES, evidence)
     return Owner(name, Answer.GONE if sign is Sign.GONE else Answer.SILENT, evidence)
 
