@@ -18,10 +18,9 @@ from django_dbqueue.databases import Server, Statement, means, server_of
 from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.sessions import transaction_begin
 from django_dbqueue.sessions.retry import is_passing
 from django_dbqueue.sessions.snapshots import seeing_what_is
-from django_dbqueue.sessions.transaction_begin import Context, Execute, takes_many
+from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
 
 Result = TypeVar("Result")
 MessageType = type[models.Model]
@@ -194,12 +193,12 @@ class DjangoSession:
             return nullcontext()
         server = self.server
         if server.begin_mode:
-            return transaction_begin.in_mode(connection, server.begin_mode)
+            return _in_mode(connection, server.begin_mode)
         if server.isolates and str(connection.isolation_level or "").lower() != "read committed":
             self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
-            return transaction_begin.begun_by_the_first(connection, server.begin)
-        return transaction_begin.begun_by(connection, partial(self.run, Statement(server.begin, ())))
+            return begun_by_the_first(connection, server.begin)
+        return begun_by(connection, partial(self.run, Statement(server.begin, ())))
 
     @contextmanager
     def ahead_of_the_first(self, ahead: Ahead) -> Iterator[None]:
@@ -283,6 +282,16 @@ def _updates_allowed(cursor: CursorWrapper, server: Server) -> Iterator[None]:
         yield
     finally:
         cursor.execute(server.refuses_updates)
+
+
+@contextmanager
+def _in_mode(connection: Any, mode: str) -> Iterator[None]:
+    """Make atomic() begin in this mode of SQLite's."""
+    chosen, connection.transaction_mode = connection.transaction_mode, mode
+    try:
+        yield
+    finally:
+        connection.transaction_mode = chosen
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

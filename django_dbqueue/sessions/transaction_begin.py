@@ -28,16 +28,6 @@ def takes_many(connection: Any) -> bool:
 
 
 @contextmanager
-def in_mode(connection: Any, mode: str) -> Iterator[None]:
-    """Make atomic() begin in this mode of SQLite's."""
-    chosen, connection.transaction_mode = connection.transaction_mode, mode
-    try:
-        yield
-    finally:
-        connection.transaction_mode = chosen
-
-
-@contextmanager
 def begun_by_the_first(connection: BaseDatabaseWrapper, begin: str) -> Iterator[None]:
     """Make the first statement in atomic() send BEGIN before it."""
 
