@@ -26,7 +26,13 @@ TEXTS: Final[Mapping[str, Wrong]] = {
         "dbqueue.E012",
         "The server of the database {alias!r} doesn't support SELECT … FOR UPDATE SKIP LOCKED, with which each message "
         "goes to one claimer and no claimer waits for another.",
-        "Use MySQL 8.0.11 or newer, or MariaDB 10.6 or newer.",
+        "Use MySQL 8.0.22 or newer, or MariaDB 10.6 or newer.",
+    ),
+    "no list of sessions": Wrong(
+        "dbqueue.E012",
+        "MySQL {version}, which has the database {alias!r}, has no table performance_schema.processlist, in which the "
+        "queue sees whether the session of a dead worker is gone.",
+        "Use MySQL 8.0.22 or newer.",
     ),
     "psycopg 2": Wrong(
         "dbqueue.E012",

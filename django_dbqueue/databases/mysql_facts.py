@@ -30,9 +30,12 @@ _READ_ONLY: Final = (
 
 
 def skip_locked(of: Examined) -> Iterator[Judgement]:
-    """Without it claimers wait for each other, or deadlock."""
+    """Without it claimers wait for each other, or deadlock. MySQL has a table of sessions since 8.0.22."""
+    version = of.connection.mysql_version
     if not of.connection.features.has_select_for_update_skip_locked:
         yield Judgement("no SKIP LOCKED")
+    elif not of.connection.mysql_is_mariadb and version < (8, 0, 22):
+        yield Judgement("no list of sessions", {"version": ".".join(map(str, version))})
 
 
 def storage(of: Examined) -> Iterator[Judgement]:

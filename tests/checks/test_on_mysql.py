@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,3 +172,10 @@ def test_a_cluster_of_writers_is_warned_of() -> None:
 def test_a_server_without_skip_locked_forbids_a_worker(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
     monkeypatch.setattr(session.features, "has_select_for_update_skip_locked", False)
     assert ids() == ["E012"]
+
+
+def test_a_mysql_without_a_table_of_its_sessions_forbids_a_worker() -> None:
+    features = SimpleNamespace(has_select_for_update_skip_locked=True)
+    for version, expected in (((8, 0, 21), ["dbqueue.E012"]), ((8, 0, 22), []), ((9, 0, 0), [])):
+        session = SimpleNamespace(features=features, mysql_is_mariadb=False, mysql_version=version)
+        assert [message.id for message in judged(mysql_facts.skip_locked, {}, session)] == expected
