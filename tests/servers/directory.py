@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 _PREFIX = "dbqueue-test-"
-_ROOM_NEEDED = 2 * 1024**3
+ROOM: Final = 2 * 1024**3
+ROOM_FOR_THE_NIGHT: Final = 20 * 1024**3
+"""Bytes that a server of ten million rows may fill, beside the others that run then."""
 _LOCK = "in-use"
 
 
-def roomy_directory() -> Path:
+def roomy_directory(room: int = ROOM) -> Path:
+    """A directory in memory if that many bytes of it are free, else on disk."""
     memory = Path("/dev/shm")
-    if memory.is_dir() and shutil.disk_usage(memory).free > _ROOM_NEEDED:
+    if memory.is_dir() and min(shutil.disk_usage(memory).free, _available()) > room:
         return memory
     return Path(tempfile.gettempdir())
+
+
+def _available() -> int:
+    """Bytes of memory that programs can have: a file system in memory takes its own from them."""
+    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from tests.left_out import BROWSER
 from tests.servers import second_chance
-from tests.servers.directory import own_directory
+from tests.servers.directory import ROOM, ROOM_FOR_THE_NIGHT, own_directory, roomy_directory
 from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import mysql_url
 from tests.servers.postgres import Postgres
@@ -83,16 +83,17 @@ class Pass:
 
 
 @contextmanager
-def server_url(database: str) -> Iterator[str]:
+def server_url(database: str, *, room: int = ROOM) -> Iterator[str]:
+    parent = roomy_directory(room)
     if database == "sqlite":
-        with own_directory("sqlite") as directory:
+        with own_directory("sqlite", parent) as directory:
             yield f"sqlite://{directory}"
     elif database == "mysql":
         with mysql_url() as url:
             yield url
     else:
         kind = {"mariadb": MariaDB, "postgres": Postgres}[database]
-        with kind.running() as server:
+        with kind.running(parent) as server:
             yield server.url
 
 
@@ -104,7 +105,8 @@ def run_suite(
     pytest_arguments = [*pytest_arguments, *in_random_order(pytest_arguments)]
     for database in databases:
         passes = selection.passes(first=not any(result.tested for result in results))
-        results.append(run_on(database, passes, pytest_arguments, mysql_may_miss=not require_mysql))
+        room = ROOM_FOR_THE_NIGHT if selection.nightly else ROOM
+        results.append(run_on(database, passes, pytest_arguments, mysql_may_miss=not require_mysql, room=room))
     if any(word.startswith(("tests/", "-k")) for word in pytest_arguments):
         results = without_empty(results)
     return end_of(results)
@@ -142,6 +144,7 @@ def run_on(
     mysql_may_miss: bool = False,
     sound: Collection[str] | None = None,
     at_once: bool = False,
+    room: int = ROOM,
 ) -> Result:
     """Run these passes on one database, on a server that they have for themselves, one by one or at once.
 
@@ -149,7 +152,7 @@ def run_on(
     """
     print(f"\n=== {database}: starting", flush=True)
     try:
-        with server_url(database) as url:
+        with server_url(database, room=room) as url:
             version = server_version(url)
             if at_once:
                 return _together(_run_at_once(passes, database, version, url, pytest_arguments))
