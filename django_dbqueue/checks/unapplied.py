@@ -8,6 +8,7 @@ from typing import Final
 
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations import Migration
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -28,4 +29,10 @@ def unapplied_migrations(connection: BaseDatabaseWrapper) -> list[str]:
     except Error:
         return []
     names = (each.name for each in iter_modules(import_module(place).__path__) if each.name[0] not in "_~")
-    return sorted(name for name in names if name not in applied) if applied else []
+    missing = sorted(name for name in names if name not in applied) if applied else []
+    return [name for name in missing if not _is_replaced(import_module(f"{place}.{name}").Migration, applied)]
+
+
+def _is_replaced(migration: type[Migration], applied: set[str]) -> bool:
+    """Check whether all that a squashed migration replaces was applied, so that ``migrate`` will only note its name."""
+    return bool(migration.replaces) and all(name in applied for _app, name in migration.replaces)
