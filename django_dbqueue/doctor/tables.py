@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from django.apps import apps
 from django.db import models
-from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
 from django_dbqueue.checks.text_columns import WHOLE, listed, mended, spoiled
+from django_dbqueue.checks.unapplied import unapplied_migrations
 from django_dbqueue.doctor.check import answering, examines, judges
 from django_dbqueue.doctor.examined_database import APP, Patient
 from django_dbqueue.doctor.finding import Finding, fine, problem, warning
@@ -23,12 +23,7 @@ transactions = judges("storage", needs_tables=True)
 @examines("migrations", grant=lambda _: "GRANT SELECT ON django_migrations TO %(account)s")
 def migrations(patient: Patient) -> Iterable[Finding]:
     """Check whether the tables are those that this version of the package needs."""
-    executor = MigrationExecutor(patient.connection)
-    leaves = [key for key in executor.loader.graph.leaf_nodes() if key[0] == APP]
-    missing = [
-        migration.name for migration, _backwards in executor.migration_plan(leaves) if migration.app_label == APP
-    ]
-    if missing:
+    if missing := unapplied_migrations(patient.connection, strict=True):
         yield problem(
             _("Migrations are not applied: %s. Checks that need the tables were skipped.") % ", ".join(missing),
             f"manage.py migrate {APP} --database {patient.alias}",

@@ -13,6 +13,7 @@ from django.db import connections
 from django_dbqueue import Envelope
 from django_dbqueue.models import Message, StreamClaim
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.streams.ownership import is_running
 from django_dbqueue.streams.stream_release import release_stream
 from tests.patience import patience
 from tests.process.conftest import wait_until
@@ -192,7 +193,9 @@ def test_a_new_checkpoint_after_all_was_released_begins_with_what_is_due(
 
     with pytest.raises(Exception, match="the sink said no"):
         begin(seen, NOW, before=fail).awaitTermination()
-    assert release_stream(DjangoSession("default"), "s") == 3
+    session = DjangoSession("default")
+    wait_until(lambda: not is_running(session, "s"), "the stream's session to end")
+    assert release_stream(session, "s") == 3
     drain(begin(seen, NOW, checkpoint="second"))
     drain(begin(seen, NOW))
     assert seen == ids
