@@ -59,5 +59,5 @@ def show(options: argparse.Namespace, found: Mapping[str, tuple[str, Sequence[Ou
         print("\nThis was --quick: too few rows and rounds to draw conclusions.")
 
 
-def tell(words: str) -> None:
+def announce(words: str) -> None:
     print(words, file=sys.stderr, flush=True)

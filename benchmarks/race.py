@@ -101,7 +101,7 @@ class Outcome:
     verdicts: list[Verdict]
 
 
-def race(contest: Contest, *, rounds: int, tell: Callable[[str], None]) -> Outcome:
+def race(contest: Contest, *, rounds: int, announce: Callable[[str], None]) -> Outcome:
     """Each round begins with another contestant; unless the contest does without, a warm-up comes first."""
     figures = {each.name: Figures(each.name, each.rows) for each in contest.contestants}
     last = rounds if contest.rounds is None else min(rounds, contest.rounds)
@@ -110,7 +110,7 @@ def race(contest: Contest, *, rounds: int, tell: Callable[[str], None]) -> Outco
         for each in [*contest.contestants[first:], *contest.contestants[:first]]:
             figure = _figure(each)
             title = f"round {number}" if number else "warm-up"
-            tell(f"{contest.name}, {title}: {each.name} {said(figure)} {contest.unit}")
+            announce(f"{contest.name}, {title}: {each.name} {said(figure)} {contest.unit}")
             if number:
                 figures[each.name].rounds.append(figure)
     return Outcome(contest.name, contest.unit, figures, [_verdict(target, figures) for target in contest.targets])

@@ -152,25 +152,25 @@ def get(name: str) -> Any:
 
 def redaction() -> tuple[tuple[str, ...], str | None]:
     """Return the REDACT setting: the dotted names of fields, and the dotted path of a callable or None."""
-    said: Any = get("REDACT")
-    if isinstance(said, str):
-        return (), said
-    if isinstance(said, Mapping):
-        return tuple(said.get("names", ())), said.get("callable")
-    return tuple(said), None
+    chosen: Any = get("REDACT")
+    if isinstance(chosen, str):
+        return (), chosen
+    if isinstance(chosen, Mapping):
+        return tuple(chosen.get("names", ())), chosen.get("callable")
+    return tuple(chosen), None
 
 
 def tracing() -> bool | None:
     """Return TRACE, also where the settings are not what they should be: Django has not been started yet."""
-    said = getattr(settings, NAME, {})
-    wanted = said.get("TRACE") if isinstance(said, Mapping) else None
+    configured = getattr(settings, NAME, {})
+    wanted = configured.get("TRACE") if isinstance(configured, Mapping) else None
     return wanted if isinstance(wanted, bool) else None
 
 
 def queue_options(queue: str, consumer_options: Mapping[str, object] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
-    said = getattr(settings, NAME, {})
-    specific, general = said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {})
+    configured = getattr(settings, NAME, {})
+    specific, general = configured.get("QUEUES", {}).get(queue, {}), configured.get("DEFAULTS", {})
     chosen = {**PER_QUEUE, **general, **specific, **(consumer_options or {})}
     return QueueOptions(**{name: chosen[name] for name in PER_QUEUE})
 
@@ -186,23 +186,23 @@ class ForSenders(NamedTuple):
 
 def for_senders(queue: str) -> ForSenders:
     """Return what every enqueue into a queue needs."""
-    said = getattr(settings, NAME, {})  # read once, because it costs more than all the rest
-    specific, general = said.get("QUEUES", {}).get(queue, {}), said.get("DEFAULTS", {})
+    configured = getattr(settings, NAME, {})  # read once, because it costs more than all the rest
+    specific, general = configured.get("QUEUES", {}).get(queue, {}), configured.get("DEFAULTS", {})
     chosen: Mapping[str, Any] = {**_SENT, **general, **specific} if general or specific else _SENT
     return ForSenders(
         chosen["priority"],
-        said.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"]),
+        configured.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"]),
         chosen["group"] is not None,
     )
 
 
 def on_ack(queue: str) -> str:
     """Return what becomes of a queue's acked messages: KEEP or DELETE. Every ack needs only this."""
-    said: str = _first("on_ack", getattr(settings, NAME, {}), queue)
-    return said
+    choice: str = _first("on_ack", getattr(settings, NAME, {}), queue)
+    return choice
 
 
-def _first(name: str, said: Mapping[str, Any], queue: str) -> Any:
+def _first(name: str, configured: Mapping[str, Any], queue: str) -> Any:
     """Return one option of a queue, from the place that overrides the others."""
-    specific = said.get("QUEUES", {}).get(queue, {})
-    return specific[name] if name in specific else said.get("DEFAULTS", {}).get(name, PER_QUEUE[name])
+    specific = configured.get("QUEUES", {}).get(queue, {})
+    return specific[name] if name in specific else configured.get("DEFAULTS", {}).get(name, PER_QUEUE[name])

@@ -92,7 +92,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int, is_wh
     """
     check_due(envelope.delay, envelope.at)
     body, content_type = codecs.encode(envelope.payload, max_bytes=max_bytes)
-    name, said, reads = check_queue(queue), envelope.priority, envelope.max_reads
+    name, own, reads = check_queue(queue), envelope.priority, envelope.max_reads
     key = None if envelope.key is None else check_key(envelope.key)
     group = envelope.group
     if group is not None or is_whole_queue:
@@ -105,7 +105,7 @@ def seal(envelope: Envelope, *, queue: str, priority: int, max_bytes: int, is_wh
         body,
         content_type,
         None if envelope.headers is None else check_headers(envelope.headers),
-        check_priority(priority if said is None else said),
+        check_priority(priority if own is None else own),
         None if reads is None else check_max_reads(reads),
         None if envelope.lease is None else check_lease(envelope.lease),
         None if group is None else lane_of(name, group),

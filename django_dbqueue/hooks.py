@@ -123,8 +123,8 @@ def _with(send: Callable[..., Any], queue: str, using: str, store: Callable[[Any
     return lambda what: send(what, queue, using, store)
 
 
-def _around(method: Callable[..., Any], *said: Any, last: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: method(*said, last)
+def _around(method: Callable[..., Any], *arguments: Any, last: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: method(*arguments, last)
 
 
 active: Instrument | None = None
@@ -176,10 +176,10 @@ def flush() -> None:
         _safely(active.flush, FLUSHED_WITHIN)
 
 
-def _safely(what: Callable[..., Result], *said: Any) -> Result | None:
+def _safely(what: Callable[..., Result], *arguments: Any) -> Result | None:
     """Call it; what it raises is logged, and None is returned."""
     try:
-        return what(*said)
+        return what(*arguments)
     except Exception:
         logger.exception(FAILED)
         return None

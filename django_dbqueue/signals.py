@@ -30,11 +30,11 @@ class EventSignal(Signal):
     """A signal of what happened: an exception in a listener is logged, and doesn't stop the sender."""
 
     def send(self, sender: object, **named: object) -> list[tuple[Any, Any]]:
-        told = self.send_robust(sender, **named)
-        for receiver, error in told:
+        answers = self.send_robust(sender, **named)
+        for receiver, error in answers:
             if isinstance(error, Exception):
                 logger.error("a listener of a signal failed: %s of %s", error, receiver, exc_info=error)
-        return told
+        return answers
 
 
 message_done = EventSignal(use_caching=True)

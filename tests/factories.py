@@ -101,9 +101,9 @@ def rows() -> list[dict[str, Any]]:
 
 def let_pass(message: Message, seconds: float) -> None:
     """As if that many seconds had gone by for this message."""
-    standing = row(message)
+    stored = row(message)
     moments = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
-    earlier = {name: standing[name] - timedelta(seconds=seconds) for name in moments if standing[name]}
+    earlier = {name: stored[name] - timedelta(seconds=seconds) for name in moments if stored[name]}
     Message.objects.filter(pk=message.pk).update(**earlier)
 
 

@@ -62,7 +62,7 @@ PAGES = (
 )
 """All pages of the admin, one by one."""
 IN_A_BROWSER = sorted(str(each.relative_to(ROOT)) for files in BROWSER.files for each in ROOT.glob(files))
-WALKED = ["tests/test_docs.py::test_the_page_does_what_it_says"]
+WALKED = ["tests/test_docs.py::test_the_page_does_what_it_shows"]
 """Pages that are followed by real workers."""
 
 NIGHT = (
@@ -88,7 +88,7 @@ NIGHT = (
     "tests/redaction/test_work_is_bounded.py",
     "tests/schedules/test_timetable.py::test_kill_9_before_and_after_each_statement_leaves_both_or_none",
     "tests/importers/test_exactly_once.py::test_two_importers_at_once_double_nothing",
-    "tests/stepper/test_flows.py::test_what_one_that_died_did_not_look_for_the_keeper_finds",
+    "tests/stepper/test_flows.py::test_what_one_that_died_did_not_check_the_keeper_finds",
     # what a change of the admin brings back
     *PAGES,
 )
@@ -135,10 +135,10 @@ OF_A_SERVER = {
 }
 ALIKE = (
     *NIGHT,
-    "tests/concurrency/test_retry.py::test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_anew",
+    "tests/concurrency/test_retry.py::test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_again",
     "tests/concurrency/test_transient_errors.py",
     "tests/failures/test_fingerprint.py",
-    "tests/lifecycle/test_max_reads.py::test_a_thousand_whose_reads_were_spent_hold_nobody_up",
+    "tests/lifecycle/test_max_reads.py::test_a_thousand_whose_reads_were_spent_hold_nothing_up",
     "tests/operations/test_operators.py",
     "tests/lifecycle/test_payloads.py",
     "tests/sessions/test_routing.py",
@@ -170,7 +170,7 @@ KILLS = (
         for test in (
             "test_a_child_that_was_killed_under_its_supervisor_is_followed_by_another_long_before_its_lease_of_ten_minutes",
             "test_a_whole_worker_that_was_killed_is_found_by_another_long_before_its_lease_of_ten_minutes",
-            "test_a_frozen_worker_keeps_its_messages_and_a_dead_one_beside_it_does_not",
+            "test_a_frozen_worker_keeps_its_messages_and_a_dead_one_alongside_it_does_not",
             "test_a_handler_that_lets_no_other_thread_run_for_seconds_is_not_robbed",
             "test_a_worker_that_waits_for_work_is_still_watched_from_its_first_message_on",
             "test_the_list_of_sessions_serves_where_there_are_no_locks_and_only_who_sees_it_whole",

@@ -25,17 +25,17 @@ def keep_permissions() -> None:
     """From now on whatever is migrated or flushed gets the rows that are there now."""
     kept = [(model, list(model._default_manager.all())) for model in _KEPT]
 
-    def put_back(sender: AppConfig, using: str, **said: Any) -> None:
+    def put_back(sender: AppConfig, using: str, **options: Any) -> None:
         if sender is not _first_app():
             return
-        _make_none_anew()  # a test that changes INSTALLED_APPS has connected them again
+        _make_none_again()  # a test that changes INSTALLED_APPS has connected them again
         ContentType.objects.clear_cache()
         for model, rows in kept:
             if using != connection.alias or _rows(model) != before[model]:
                 model._default_manager.using(using).bulk_create(rows, ignore_conflicts=True)
 
     before = {model: _rows(model) for model in _KEPT}
-    _make_none_anew()
+    _make_none_again()
     post_migrate.connect(put_back, weak=False)
     if connection.vendor != "sqlite":  # where no empty table costs anything
         _empty_what_has_rows(before)
@@ -64,9 +64,9 @@ def _filled(tables: Sequence[str]) -> dict[str, int]:
     """The tables that have rows, with their bytes on PostgreSQL."""
     size = "pg_relation_size('{0}')" if connection.vendor == "postgresql" else "0"
     quoted = [(table, connection.ops.quote_name(table)) for table in tables]
-    asked = f"SELECT '{{0}}', {size} FROM (SELECT 1 AS one) AS once WHERE EXISTS (SELECT 1 FROM {{1}})"
+    query = f"SELECT '{{0}}', {size} FROM (SELECT 1 AS one) AS once WHERE EXISTS (SELECT 1 FROM {{1}})"
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(asked.format(*each) for each in quoted))
+        cursor.execute(" UNION ALL ".join(query.format(*each) for each in quoted))
         return dict(cursor.fetchall())
 
 
@@ -79,6 +79,6 @@ def _first_app() -> AppConfig:
     return next(app for app in apps.get_app_configs() if app.models_module)
 
 
-def _make_none_anew() -> None:
+def _make_none_again() -> None:
     post_migrate.disconnect(create_contenttypes)
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")

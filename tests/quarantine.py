@@ -36,7 +36,7 @@ def _read(file: Path) -> Iterator[Quarantine]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "quarantined":
             try:
-                reason, since = (ast.literal_eval(said) for said in calls[id(node)].args)
+                reason, since = (ast.literal_eval(argument) for argument in calls[id(node)].args)
                 yield Quarantine(file, str(reason), date.fromisoformat(since))
             except (KeyError, ValueError, TypeError) as error:
                 raise ValueError(f"{file}:{node.lineno}: it is quarantined(reason, date): {error}") from error

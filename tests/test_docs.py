@@ -105,7 +105,7 @@ def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
     assert "$ bin/test" in first_screen
 
 
-def test_every_promise_names_its_tests_or_says_that_it_is_not_built() -> None:
+def test_every_promise_names_its_tests_or_that_it_is_not_built() -> None:
     page = (ROOT / "docs" / "promises.md").read_text()
     for number in range(1, 20):
         _, _, rest = page.partition(f"\n## P{number}. ")
@@ -114,7 +114,7 @@ def test_every_promise_names_its_tests_or_says_that_it_is_not_built() -> None:
 
 
 @pytest.mark.parametrize("name", [*conf.TOP_LEVEL, *conf.PER_QUEUE, *conf.PER_SCHEDULE])
-def test_every_setting_is_told(name: str) -> None:
+def test_every_setting_is_documented(name: str) -> None:
     assert f"\n| `{name}` | " in SETTINGS
 
 
@@ -126,7 +126,7 @@ def test_every_setting_is_told(name: str) -> None:
         ("queue_rescue", "\n## The guardian\n"),
     ],
 )
-def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
+def test_every_option_of_a_command_is_documented(name: str, heading: str) -> None:
     of_all = BaseCommand().create_parser("manage.py", name)._option_string_actions
     command = load_command_class("django_dbqueue", name)
     ours = command.create_parser("manage.py", name)._option_string_actions.keys() - of_all.keys()
@@ -142,7 +142,7 @@ def test_every_option_of_a_command_is_told(name: str, heading: str) -> None:
         *("queue_drop", "queue_purge", "queue_pause", "queue_resume"),
     ],
 )
-def test_every_option_of_an_operators_command_is_told(name: str) -> None:
+def test_every_option_of_an_operators_command_is_documented(name: str) -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     of_all = BaseCommand().create_parser("manage.py", name)._option_string_actions
@@ -151,7 +151,7 @@ def test_every_option_of_an_operators_command_is_told(name: str) -> None:
     assert [option for option in ours if f"\n| `{option}" not in section] == []
 
 
-def test_every_option_of_a_pipeline_job_is_told() -> None:
+def test_every_option_of_a_pipeline_job_is_documented() -> None:
     page = (ROOT / "docs" / "spark" / "jobs.md").read_text()
     of_all = {each.name for each in arguments_of(JobConfig)}
     assert [name for name in of_all if f"`--{name.replace('_', '-')} " not in page.partition("\n## export\n")[0]] == []
@@ -166,14 +166,14 @@ def test_every_option_of_a_pipeline_job_is_told() -> None:
         assert [option for option in options if f"\n| `{option}" not in section] == [], name
 
 
-def test_every_routine_is_told() -> None:
+def test_every_routine_is_documented() -> None:
     page = (ROOT / "docs" / "routines.md").read_text()
     public = [name for name in NAMES if not name.startswith("dbqueue_")]
     assert public
     assert [name for name in public if f"`{name}" not in page] == []
 
 
-def test_every_check_is_told() -> None:
+def test_every_check_is_documented() -> None:
     checks = [
         *(ROOT / "django_dbqueue" / "checks").glob("*.py"),
         ROOT / "django_dbqueue" / "tasks" / "backend_checks.py",
@@ -183,19 +183,19 @@ def test_every_check_is_told() -> None:
     assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))
 
 
-def test_every_check_and_every_option_of_the_doctor_is_told() -> None:
+def test_every_check_and_every_option_of_the_doctor_is_documented() -> None:
     page = (ROOT / "docs" / "doctor.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| ", page.partition("\n## The checks\n")[2], re.MULTILINE)
     words = {"mysql": "MySQL, MariaDB", "postgresql": "PostgreSQL", "sqlite": "SQLite"}
     on: dict[str, set[str]] = {name: set(words) for name in FIRST}
     for check in CHECKS:
         on.setdefault(check.name, set()).update(each for each, server in SERVERS.items() if check.on(server))
-    told = {
+    documented = {
         name: "all" if of == set(words) else ", ".join(words[one] for one in words if one in of)
         for name, of in on.items()
     }
-    assert dict(rows) == told
-    assert [name for name, _of in rows] == list(told), "in another order"
+    assert dict(rows) == documented
+    assert [name for name, _of in rows] == list(documented), "in another order"
     for option in ("--json", "--database", "--fail-level"):
         assert f"\n| `{option}" in page
 
@@ -212,7 +212,7 @@ def _in_the_backport(page: str) -> str:
     [(QUICKSTART, 7), (IN_CHINESE, 7), (TASKS, 9), (ONCE, 7), (LANDING, 6)],
     ids=["quickstart", "in-chinese", "tasks", "once", "landing"],
 )
-def test_the_page_does_what_it_says(page: str, commands: int, tmp_path: Path) -> None:
+def test_the_page_does_what_it_shows(page: str, commands: int, tmp_path: Path) -> None:
     """Follows the page from top to bottom: files are written, commands run, and what they print is compared."""
     if find_spec("django.tasks") is None:
         page = _in_the_backport(page)

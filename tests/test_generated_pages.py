@@ -67,7 +67,7 @@ def test_a_statement_without_a_docstring_ends_the_build(
         lists.statements_of()
 
 
-def test_what_pages_keep_is_what_the_code_says(extension: Callable[[str], Any]) -> None:
+def test_what_pages_keep_is_what_the_code_has(extension: Callable[[str], Any]) -> None:
     generated = extension("generated")
     kept = [page for page in (ROOT / "docs").rglob("*.md") if generated.KEPT.search(page.read_text())]
     assert kept

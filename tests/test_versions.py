@@ -16,7 +16,7 @@ JOBS: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/tests.yml").rea
 DEBIAN: list[dict[str, str]] = JOBS["debian"]["strategy"]["matrix"]["include"]
 
 
-def said() -> dict[str, tuple[str, list[str]]]:
+def versions() -> dict[str, tuple[str, list[str]]]:
     """The oldest version, and those that are tested, as the page has them."""
     page = (ROOT / "docs/databases.md").read_text()
     rows = re.findall(r"^\| (\w+) \| ([\d.]+) \| ([\d., ]+) \|$", page, re.M)
@@ -26,20 +26,20 @@ def said() -> dict[str, tuple[str, list[str]]]:
 @pytest.mark.parametrize("name", ["python", "django", "mariadb", "postgresql", "sqlite"])
 def test_the_page_names_the_versions_of_the_matrix(name: str) -> None:
     run = sorted({job[name] for job in DEBIAN}, key=lambda version: [int(part) for part in version.split(".")])
-    assert said()[name][1] == run
+    assert versions()[name][1] == run
 
 
 def test_the_page_names_the_mysql_versions_that_run_as_services() -> None:
-    assert said()["mysql"][1] == JOBS["mysql"]["strategy"]["matrix"]["mysql"]
+    assert versions()["mysql"][1] == JOBS["mysql"]["strategy"]["matrix"]["mysql"]
 
 
 def test_the_package_names_the_pythons_and_the_oldest_django_that_are_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    oldest, pythons = said()["python"]
+    oldest, pythons = versions()["python"]
     named = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: Python :: 3." in each]
     assert named == pythons
     assert project["requires-python"] == f">={oldest}"
-    assert project["dependencies"] == [f"Django>={said()['django'][0]}"]
+    assert project["dependencies"] == [f"Django>={versions()['django'][0]}"]
 
 
 def test_docker_compose_starts_versions_that_are_tested() -> None:
@@ -47,7 +47,7 @@ def test_docker_compose_starts_versions_that_are_tested() -> None:
     images = dict(service["image"].split(":") for service in services.values())
     assert set(images) == {"mysql", "mariadb", "postgres"}
     for name, version in images.items():
-        assert version in said()[{"postgres": "postgresql"}.get(name, name)][1]
+        assert version in versions()[{"postgres": "postgresql"}.get(name, name)][1]
 
 
 def test_each_debian_is_the_one_that_has_these_servers() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.translations import PACKAGE, said
+from tests.translations import PACKAGE, marked
 
 pytestmark = pytest.mark.once
 ROOT = PACKAGE.parent
@@ -45,10 +45,10 @@ def _texts() -> Iterator[tuple[str, str]]:
     """Every literal of the package's code that is no docstring: errors, logs and helps; and every translatable text."""
     for place, node, is_docstring in _literals():
         if not is_docstring and isinstance(node, ast.JoinedStr):
-            yield place, " ".join(_said_by(part) for part in node.values)
+            yield place, " ".join(_text_of(part) for part in node.values)
         elif not is_docstring and isinstance(node, ast.Constant):
             yield place, str(node.value)
-    yield from ((place, text.singular) for text, place in said().items() if place.endswith(".html"))
+    yield from ((place, text.singular) for text, place in marked().items() if place.endswith(".html"))
 
 
 def _docstrings() -> Iterator[tuple[str, str]]:
@@ -71,7 +71,7 @@ def _literals() -> Iterator[tuple[str, Any, bool]]:
                 yield f"{file.relative_to(ROOT)}:{node.lineno}", node, id(node) in docstrings
 
 
-def _said_by(part: ast.expr) -> str:
+def _text_of(part: ast.expr) -> str:
     """Return a part of an f-string: what is put in counts as a word."""
     return str(part.value) if isinstance(part, ast.Constant) else "X"
 
@@ -135,7 +135,7 @@ def test_the_phrases_are_found_and_nothing_else(text: str, is_found: bool) -> No
     assert bool(_found(iter([("", text)]))) is is_found
 
 
-def test_the_table_says_what_to_write_instead() -> None:
+def test_the_table_has_what_to_write_instead() -> None:
     [table] = re.findall(r"\n## Words we use\n(.*?)\n## ", CONTRIBUTING.read_text(), flags=re.DOTALL)
     rows = [
         line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ") and "instead of" not in line

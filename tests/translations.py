@@ -32,7 +32,7 @@ class Entry:
     is_fuzzy: bool
 
 
-def said() -> dict[Text, str]:
+def marked() -> dict[Text, str]:
     """Every text that is marked for translation in the package, and where it was first found."""
     found: dict[Text, str] = {}
     for file in sorted(PACKAGE.rglob("*.py")):

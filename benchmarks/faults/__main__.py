@@ -87,7 +87,7 @@ def _commands(chosen: list[Contestant]) -> tuple[dict[str, tuple[str, ...]], dic
             commands[each.adapter] = environment_of(each.adapter, PEERS[each.adapter].python).command
         except ServerError as error:
             missing[each.adapter] = str(error).splitlines()[0]
-            command.tell(f"{each.adapter}: {error}")
+            command.announce(f"{each.adapter}: {error}")
     return commands, missing
 
 
@@ -101,9 +101,9 @@ def _run(server: str, name: str, line: tuple[str, ...], fault: str, options: arg
         try:
             score = asdict(run.run(fault, float(options.seconds)))
         except (ChildFailed, AssertionError) as error:
-            command.tell(f"{name}, {fault}: {error}")
+            command.announce(f"{name}, {fault}: {error}")
             return {"error": str(error).splitlines()[0]}
-    command.tell(f"{name}, {fault}: {score}")
+    command.announce(f"{name}, {fault}: {score}")
     return score
 
 

@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _on(database: str, options: argparse.Namespace) -> Results:
-    command.tell(f"{database}: starting")
+    command.announce(f"{database}: starting")
     with (
         servers.database(database, tmpfs=options.tmpfs) as url,
         own_directory("bench", servers.parent(tmpfs=options.tmpfs)) as directory,

@@ -68,7 +68,7 @@ class Bench:
     quick: bool
     directory: Path
     """For this run's files; on the same file system as the data."""
-    tell: Callable[[str], None]
+    announce: Callable[[str], None]
     peers: Sequence[Peer] = ()
     """Who else runs here."""
 

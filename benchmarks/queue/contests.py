@@ -73,20 +73,20 @@ def run(begin: Callable[[], Any], order: Order) -> Results:
     from benchmarks.queue import rivals
     from benchmarks.queue.bench import FULL, QUICK, Bench
 
-    def tell(words: str) -> None:
-        command.tell(f"{order.database}: {words}")
+    def announce(words: str) -> None:
+        command.announce(f"{order.database}: {words}")
 
     outcomes: list[Outcome] = []
     failed = []
-    beside = order.directory.parent  # servers of peers run under accounts that can't look into our own directory
-    peers = rivals.available(order.database, order.url, beside, tell) if order.peers else []
+    parent = order.directory.parent  # servers of peers run under accounts that can't look into our own directory
+    peers = rivals.available(order.database, order.url, parent, announce) if order.peers else []
     sizes = QUICK if order.quick else FULL
-    bench = Bench(order.database, order.url, sizes, order.quick, order.directory, tell, peers)
+    bench = Bench(order.database, order.url, sizes, order.quick, order.directory, announce, peers)
     for name in order.contests:
         try:
-            outcomes += [race(each, rounds=order.rounds, tell=tell) for each in _made(name, bench)]
+            outcomes += [race(each, rounds=order.rounds, announce=announce) for each in _made(name, bench)]
         except Exception:  # the other contests are worth their hours
-            tell(f"{name} FAILED\n{traceback.format_exc()}")
+            announce(f"{name} FAILED\n{traceback.format_exc()}")
             failed.append(name)
     return Results(server_version(order.url), outcomes, failed)
 

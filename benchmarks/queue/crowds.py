@@ -73,7 +73,7 @@ def standing(bench: Bench, wanted: Sequence[Crowd]) -> Iterator[dict[str, str]]:
             for rows in [*crowd.rows, Rows(READY)]:
                 _insert(alias, rows)
             gather_statistics(using=alias)
-            bench.tell(f"a table with {crowd.name} stands")
+            bench.announce(f"a table with {crowd.name} stands")
             aliases[crowd.name] = alias
         yield aliases
 

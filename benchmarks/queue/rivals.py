@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from benchmarks.queue.bench import Bench
 
 
-def available(database: str, url: str, directory: Path, tell: Callable[[str], None]) -> list[Peer]:
+def available(database: str, url: str, directory: Path, announce: Callable[[str], None]) -> list[Peer]:
     """Those that take part on this database; who can't be had is told."""
     found = []
     for name, profile in PEERS.items():
@@ -25,7 +25,7 @@ def available(database: str, url: str, directory: Path, tell: Callable[[str], No
             try:
                 found.append(Peer(name, url, directory))
             except ServerError as error:
-                tell(f"{name} is left out: {error}")
+                announce(f"{name} is left out: {error}")
     return found
 
 
@@ -57,7 +57,7 @@ def _draining(bench: Bench, peer: Peer, workers: int) -> Contestant:
     def measure() -> float:
         drain = peer.drain(messages, workers)
         if drain.duplicates:
-            bench.tell(f"{peer.name}: {drain.duplicates} messages were handled twice")
+            bench.announce(f"{peer.name}: {drain.duplicates} messages were handled twice")
         return drain.rate
 
     return Contestant(peer.name, messages, measure=measure)

@@ -28,7 +28,7 @@ def told(bench: Bench, what: str) -> Iterator[None]:
     yield
     more = {name: found - before[name] for name, found in _counted(bench).items() if found != before[name]}
     if more:
-        bench.tell(f"{what}: the server counted " + ", ".join(f"{number} {name}" for name, number in more.items()))
+        bench.announce(f"{what}: the server counted " + ", ".join(f"{number} {name}" for name, number in more.items()))
 
 
 def _counted(bench: Bench) -> dict[str, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import command
-from benchmarks.command import positive, tell
+from benchmarks.command import announce, positive
 from benchmarks.queue.servers import parent
 from benchmarks.scale import places
 from benchmarks.scale.places import DATABASES, alias_of
@@ -111,7 +111,7 @@ def _beside_histories(options: argparse.Namespace, spark: Any, home: Path, sizes
         alias = alias_of(rows)
         if not options.server:
             filling.require_room(home, rows)
-        filling.fill(alias, rows, tell)
+        filling.fill(alias, rows, announce)
         filling.forget_earlier_runs(alias)
         sites.append(Site(alias, rows, spark, *_own(home, alias)))
         begin(sites[-1])
@@ -129,8 +129,8 @@ def _beside_lakes(options: argparse.Namespace, spark: Any, home: Path, sizes: Se
         alias = alias_of(rows, in_a_lake=True)
         place, credentials = _own(home, alias)
         files = lakes.make(alias, str(place / "lake"), rows)
-        tell(f"a lake of {files:,} files, for {rows:,} rows")
-        filling.fill(alias, rows + LATE, tell, first=rows + 1)
+        announce(f"a lake of {files:,} files, for {rows:,} rows")
+        filling.fill(alias, rows + LATE, announce, first=rows + 1)
         sites.append(Site(alias, rows + LATE, spark, place, credentials, files))
         begin(sites[-1])
     return _run(options, wanted, sites)
@@ -155,7 +155,7 @@ def _run(options: argparse.Namespace, jobs: Sequence[Job], sites: Sequence[Site]
     with ExitStack() as stack:
         there = [(site, stack.enter_context(counters(places.url_of(site.alias)))) for site in sites]
         memory = Memory(sites[0].spark)
-        found = rounds.run(jobs, there, memory, 1 if options.quick else options.rounds, tell)
+        found = rounds.run(jobs, there, memory, 1 if options.quick else options.rounds, announce)
     print(f"\n{tables.measured(jobs, found)}\n\n{tables.foretold(jobs, found, {s.rows: s.files for s in sites})}")
     return found
 

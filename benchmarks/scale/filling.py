@@ -63,7 +63,7 @@ def require_room(place: Path, rows: int) -> None:
         )
 
 
-def fill(alias: str, until: int, tell: Callable[[str], None], *, first: int = 1) -> None:
+def fill(alias: str, until: int, announce: Callable[[str], None], *, first: int = 1) -> None:
     """Add rows after the last one (an empty history begins with the first), up to this id, and count them."""
     have = last_id(alias) or first - 1
     for first in range(have + 1, until + 1, _AT_ONCE):
@@ -73,7 +73,7 @@ def fill(alias: str, until: int, tell: Callable[[str], None], *, first: int = 1)
                 cursor.execute("SET SESSION sql_log_bin = 0")  # a replica that is not there needs no copy
             cursor.execute(_insert(connections[alias].vendor, first, last))
         if last % (10 * _AT_ONCE) == 0:
-            tell(f"{last:,} of {until:,} rows")
+            announce(f"{last:,} of {until:,} rows")
     if have < until:
         _settle(alias)
 

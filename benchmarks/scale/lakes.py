@@ -32,7 +32,7 @@ def make(alias: str, root: str, rows: int) -> int:
     batches = rows // BATCH
     step: timedelta = BATCH * STEP / (QUEUES * _HELD)
     begin: datetime = BEGIN
-    MadeLake(Path(root), batches, QUEUES, _HELD, step, said=BATCH // QUEUES, begin=begin).make()
+    MadeLake(Path(root), batches, QUEUES, _HELD, step, stated=BATCH // QUEUES, begin=begin).make()
     HistoryReader.objects.using(alias).create(name=_NAME, position=batches * BATCH)
     ExportBatch.objects.using(alias).bulk_create(
         ExportBatch(

@@ -17,7 +17,7 @@ Place = tuple["Site", "Counters"]
 
 
 def run(
-    jobs: Sequence[Job], places: Sequence[Place], memory: Memory, rounds: int, tell: Callable[[str], None]
+    jobs: Sequence[Job], places: Sequence[Place], memory: Memory, rounds: int, announce: Callable[[str], None]
 ) -> list[Account]:
     """Return the accounts of all rounds but one before them, beside the smallest history alone, which warms up.
 
@@ -33,6 +33,6 @@ def run(
                 sizes = [job.new] if "new" not in job.terms or site is not places[0][0] else [job.new, 2 * job.new]
                 for new in sizes:
                     one = account(job, site, new, counters, memory)
-                    tell(f"round {number}: {job.name} of {new:,} beside {site.rows:,}: {one.seconds:.1f} s")
+                    announce(f"round {number}: {job.name} of {new:,} beside {site.rows:,}: {one.seconds:.1f} s")
                     found += [one] if number else []
     return found

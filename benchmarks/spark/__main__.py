@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import command, report
-from benchmarks.command import positive, tell
+from benchmarks.command import announce, positive
 from benchmarks.race import race
 from benchmarks.servers import prepared
 from tests.servers.directory import own_directory
@@ -91,11 +91,15 @@ def _on(database: str, spark: Any, directory: Path, options: argparse.Namespace)
     home = directory / database
     home.mkdir()
     bench = Bench(spark, VENDORS[database](database), _sizes(options), home, credentials)
-    tell(f"{database}: filling the tables")
+    announce(f"{database}: filling the tables")
     bench.fill_source()
     contests = {"read": reading, "parquet": reading_to_parquet, "write": writing, "stream": streaming}
     outcomes = [
-        race(contests[name](bench), rounds=command.rounds(options), tell=lambda words: tell(f"{database}: {words}"))
+        race(
+            contests[name](bench),
+            rounds=command.rounds(options),
+            announce=lambda words: announce(f"{database}: {words}"),
+        )
         for name in CONTESTS
         if name in options.only
     ]

@@ -21,7 +21,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from django_dbqueue.admin.state_words import WORDS, StateWords
-from django_dbqueue.admin.task_names import LOOKED_THROUGH, with_task
+from django_dbqueue.admin.task_names import SEARCHED, with_task
 from django_dbqueue.envelope import hash_of_key
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.failure_groups import dead_messages
@@ -172,12 +172,12 @@ class MessageChangeList(BoundedChangeList):
         return self.state is not None and not self.query.strip() and self.task is None and self.failure is None
 
     def find_ids(self, request: HttpRequest) -> list[int]:
-        said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
-        self.queue, self.task = said.get("queue"), said.get("task")
-        self.failure = int(said["failure"]) if said.get("failure") else None
+        chosen = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
+        self.queue, self.task = chosen.get("queue"), chosen.get("task")
+        self.failure = int(chosen["failure"]) if chosen.get("failure") else None
         if self.failure is not None:
             return self._of_failure(request, self.failure)
-        wanted = Wanted(WORDS.get(said.get("state") or ""), self.queue, self.query.strip())
+        wanted = Wanted(WORDS.get(chosen.get("state") or ""), self.queue, self.query.strip())
         walk = walk_of(request, self.root_queryset.db)
         self.state, ids = wanted.ids(walk, self._of_task, limit=reach(self.task))
         return ids
@@ -196,11 +196,11 @@ class MessageChangeList(BoundedChangeList):
     def _of_task(self, ids: list[int]) -> list[int]:
         if self.task is None:
             return ids
-        found = with_task(self.root_queryset.db, ids[:LOOKED_THROUGH], self.task, limit=LIST_CAP + 1)
-        self.is_cut = len(ids) > LOOKED_THROUGH and len(found) <= LIST_CAP
+        found = with_task(self.root_queryset.db, ids[:SEARCHED], self.task, limit=LIST_CAP + 1)
+        self.is_cut = len(ids) > SEARCHED and len(found) <= LIST_CAP
         return found
 
 
 def reach(task: str | None) -> int:
     """Return how many ids a list walks over: more than it shows, where it leaves out what is another task."""
-    return (LIST_CAP if task is None else LOOKED_THROUGH) + 1
+    return (LIST_CAP if task is None else SEARCHED) + 1

@@ -130,17 +130,17 @@ class Ordering:
                 ticket,
                 _("The messages of this page have changed in the meantime; there is nothing left to do."),
             )
-        said = {} if form is None else form.cleaned_data
-        operation = self.session.outermost(lambda: self._order(request, verb, ticket, selection, said))
+        answers = {} if form is None else form.cleaned_data
+        operation = self.session.outermost(lambda: self._order(request, verb, ticket, selection, answers))
         if operation is None:
             return self._refuse(request, ticket, _("This page was already confirmed; nothing was done twice."))
         return HttpResponseRedirect(self._url("change", operation.pk))
 
     def _order(
-        self, request: HttpRequest, verb: Verb, ticket: SignedOrder, selection: bulk.Selection, said: dict[str, Any]
+        self, request: HttpRequest, verb: Verb, ticket: SignedOrder, selection: bulk.Selection, answers: dict[str, Any]
     ) -> BulkOperation | None:
         user: Any = request.user
-        reason, target = said.get("reason", ""), said.get("queue", "")
+        reason, target = answers.get("reason", ""), answers.get("queue", "")
         with self.session.transaction():
             operation = BulkOperation.objects.order(
                 verb.name,

@@ -143,8 +143,8 @@ class Confirmation:
         if verb.once and not first_use(request):
             messages.warning(request, _("This page was already confirmed; nothing was done twice."))
             return answer
-        said = {"reason": "", "queue": "", **({} if form is None else form.cleaned_data)}
-        self._move(request, verb, pins, reason=said["reason"], queue=said["queue"])
+        answers = {"reason": "", "queue": "", **({} if form is None else form.cleaned_data)}
+        self._move(request, verb, pins, reason=answers["reason"], queue=answers["queue"])
         return answer
 
     def _move(self, request: HttpRequest, verb: Verb, pins: list[Seen], *, reason: str, queue: str) -> None:

@@ -49,7 +49,7 @@ _SPANS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Choice:
     """What a page shows, according to its URL; invalid values mean the default."""
 
     span: str
@@ -57,7 +57,7 @@ class Asked:
     page: int
 
     @classmethod
-    def of(cls, request: HttpRequest) -> Asked:
+    def of(cls, request: HttpRequest) -> Choice:
         """Read the URL's query."""
         span, page = request.GET.get("span", ""), typed_whole(request.GET.get("p", ""), 0, 99_999)
         try:
@@ -68,8 +68,8 @@ class Asked:
 
     def query(self, **changed: object) -> str:
         """Return the query of a page with these changes."""
-        said = {"span": self.span, "queue": self.queue, "p": self.page} | changed
-        return "?" + urlencode({name: str(value) for name, value in said.items() if value not in ("", 1, "hour")})
+        values = {"span": self.span, "queue": self.queue, "p": self.page} | changed
+        return "?" + urlencode({name: str(value) for name, value in values.items() if value not in ("", 1, "hour")})
 
 
 def may(request: HttpRequest, what: str) -> bool:
@@ -81,15 +81,15 @@ def dashboard(request: HttpRequest) -> dict[str, object]:
     """Return what the page shows; nothing for users who may not see queues."""
     if not may(request, "queue"):
         return {"visible": False}
-    asked = Asked.of(request)
+    choice = Choice.of(request)
     return {
         "visible": True,
-        "url": _Links(request)("queue", "figures") + asked.query(),
-        "asked": asked,
-        "spans": [(asked.query(span=name), label, name == asked.span) for name, label in _SPANS.items()],
-        "all_queues": asked.query(queue=""),
+        "url": _Links(request)("queue", "figures") + choice.query(),
+        "choice": choice,
+        "spans": [(choice.query(span=name), label, name == choice.span) for name, label in _SPANS.items()],
+        "all_queues": choice.query(queue=""),
         "sees_charts": may(request, "queuestatistic"),
-        **_figures(request, asked),
+        **_figures(request, choice),
     }
 
 
@@ -97,7 +97,7 @@ def figures(request: HttpRequest) -> HttpResponse:
     """Answer the script: the tables as HTML, and the points of the charts."""
     if not may(request, "queue"):
         raise PermissionDenied
-    shown = _figures(request, Asked.of(request))
+    shown = _figures(request, Choice.of(request))
     points: list[Point] = shown["points"]
     return JsonResponse(
         {
@@ -108,20 +108,20 @@ def figures(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
+def _figures(request: HttpRequest, choice: Choice) -> dict[str, Any]:
     session = session_for(Queue)
     link = _Links(request)
     deep = all_depths(session, known_queues(session), budget=CAP * PAGE)
     pages = Paginator(_by_urgency(session, deep), PAGE)
-    page = pages.get_page(asked.page)
+    page = pages.get_page(choice.page)
     coming, now = incoming(session), clock(session.using)
     ended = dict(
         QueueMinute.objects.using(session.using)
         .filter(minute=floor(now, MINUTE) - MINUTE, shown=True)
         .values_list("queue", "messages")
     )
-    span = SPANS[asked.span]
-    looked = overview(session, list(page.object_list), cap=CAP)
+    span = SPANS[choice.span]
+    found = overview(session, list(page.object_list), cap=CAP)
     sees_workers, sees_charts = may(request, "worker"), may(request, "queuestatistic")
     workers = busy_workers(session) if sees_workers else []
     return {
@@ -133,16 +133,16 @@ def _figures(request: HttpRequest, asked: Asked) -> dict[str, Any]:
             workers=sum(each.beats for each in workers) if sees_workers else None,
             ended=ended[ALL_QUEUES] if ALL_QUEUES in ended else sum(ended.values()),
         ),
-        "asked": asked,
+        "choice": choice,
         "now": now,
-        "queues": [_queue_row(link, asked, each, looked.at, coming.by_queue, ended) for each in looked.queues],
+        "queues": [_queue_row(link, choice, each, found.at, coming.by_queue, ended) for each in found.queues],
         "states": [WORDS[name] for name in SHOWN],
         "estimate": coming.is_estimate,
         "page": page,
-        "pages": [(number, asked.query(p=number)) for number in pages.page_range],
+        "pages": [(number, choice.query(p=number)) for number in pages.page_range],
         "sees_workers": sees_workers,
         "workers": [_worker_row(link, each) for each in workers],
-        "points": series(session, span, asked.queue) if sees_charts else [],
+        "points": series(session, span, choice.queue) if sees_charts else [],
         "step": span.step,
         "sees_charts": sees_charts,
     }
@@ -164,12 +164,12 @@ def _tile_urls(link: _Links, *, sees_workers: bool) -> dict[str, str]:
 
 
 def _queue_row(
-    link: _Links, asked: Asked, each: QueueOverview, now: datetime, coming: dict[str, int], ended: dict[str, int]
+    link: _Links, choice: Choice, each: QueueOverview, now: datetime, coming: dict[str, int], ended: dict[str, int]
 ) -> dict[str, object]:
     return {
         "name": each.name,
         "url": link("queue", "change", quote(each.name)) if each.name else "",
-        "charts": asked.query(queue=each.name),
+        "charts": choice.query(queue=each.name),
         "queue": each.queue,
         "state": display.claims_of(each.queue),
         "counts": [

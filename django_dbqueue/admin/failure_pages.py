@@ -57,8 +57,8 @@ class FailureChangeList(BoundedChangeList):
     heavy = ()
 
     def find_ids(self, _request: HttpRequest) -> list[int]:
-        said = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
-        return failure_groups.newest_first(session_of(self.root_queryset.db), said.get("queue"), LIST_CAP + 1)
+        chosen = {spec.parameter_name: spec.value() for spec in self.filter_specs}  # type: ignore[attr-defined]
+        return failure_groups.newest_first(session_of(self.root_queryset.db), chosen.get("queue"), LIST_CAP + 1)
 
 
 @admin.register(Failure)
@@ -79,16 +79,16 @@ class FailureAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
-        self._look_at(request, changelist.result_list)
+        self._fill_rows(request, changelist.result_list)
         return changelist
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> ShownFailure | None:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
-            self._look_at(request, [row])
+            self._fill_rows(request, [row])
         return row
 
-    def _look_at(self, request: HttpRequest, rows: list[ShownFailure]) -> None:
+    def _fill_rows(self, request: HttpRequest, rows: list[ShownFailure]) -> None:
         """Give each row the summary of its events, and what this user may see of its messages and do to them."""
         sees_payload = request.user.has_perm("django_dbqueue.view_payload")
         sees_messages = request.user.has_perm("django_dbqueue.view_message")
@@ -133,7 +133,7 @@ class FailureAdmin(ReadOnlyAdmin):
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj, ordering = context["original"], self._ordering()
-        context["title"], context["subtitle"] = obj.texts.exception, obj.texts.said or str(obj)
+        context["title"], context["subtitle"] = obj.texts.exception, obj.texts.detail or str(obj)
         context["verbs"] = [
             {"label": _("%(verb)s all") % {"verb": VERBS[name].label}, "name": name, "url": self._url(name, obj.pk)}
             for name in FOR_GROUPS
@@ -160,15 +160,15 @@ class FailureAdmin(ReadOnlyAdmin):
             self._url("change", obj.pk),
             obj.texts.exception or display.NOTHING,
         )
-        said = format_html('<span class="dbqueue-said-by-error">{}</span>', obj.texts.said)
-        return _lines(link, said, _code(obj.texts.place))
+        detail = format_html('<span class="dbqueue-error-detail">{}</span>', obj.texts.detail)
+        return _lines(link, detail, _code(obj.texts.place))
 
     @admin.display(description=gettext_lazy("error"))
     def error(self, obj: ShownFailure) -> str:
         """Return the last error of the example, with its traceback, if it is dead by it; else what the event says."""
         message = Message.objects.using(self.alias).filter(pk__in=obj.shown_messages[:1]).first()
         if message is None or not message.is_dead or not message.error:
-            return obj.texts.said or display.NOTHING
+            return obj.texts.detail or display.NOTHING
         note = "" if obj.sees_payload else display.hidden_error()
         return display.block(error_text(message.error, of=message, sees_payload=obj.sees_payload), note)
 

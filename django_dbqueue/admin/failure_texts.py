@@ -27,7 +27,7 @@ class Texts:
 
     exception: str
     place: str
-    said: str = ""
+    detail: str = ""
 
 
 def texts_of(using: str, events: Mapping[int, tuple[Failure, int | None]], *, sees_payload: bool) -> dict[int, Texts]:
@@ -39,13 +39,13 @@ def texts_of(using: str, events: Mapping[int, tuple[Failure, int | None]], *, se
     for number, (failure, event) in events.items():
         exception, place = (_shown(failure, name, sees_payload=sees_payload) for name in ("exception", "place"))
         row = None if event is None else rows.get(event)
-        said = ""
+        detail = ""
         if row is not None:
             shown = partial(error_text, of=contents.get(row.message_id), sees_payload=sees_payload)
-            said = _beyond(exception, detail_of(row, shown))
-        if said.startswith(exception):  # the first words of a text stand in for a class
-            exception, said = said, ""
-        found[number] = Texts(exception, "" if place in said else dotted(place), said)
+            detail = _beyond(exception, detail_of(row, shown))
+        if detail.startswith(exception):  # the first words of a text stand in for a class
+            exception, detail = detail, ""
+        found[number] = Texts(exception, "" if place in detail else dotted(place), detail)
     return found
 
 

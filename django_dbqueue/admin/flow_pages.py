@@ -36,7 +36,7 @@ class FlowChangeList(BoundedChangeList):
         rows = Flow.objects.using(self.root_queryset.db).order_by("-pk")
         newest = rows.values_list("pk", "name")[: LIST_CAP + 1]
         name = self.query.strip().casefold()
-        return [pk for pk, said in newest if name in said.casefold()]
+        return [pk for pk, own in newest if name in own.casefold()]
 
 
 @admin.register(Flow)
@@ -86,12 +86,12 @@ class FlowAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("ended"))
     def bar(self, flow: Flow) -> SafeString:
         seen = _progress(flow)
-        said = _("%(finished)s of %(total)s") % {"finished": grouped(seen.finished), "total": grouped(seen.counted)}
+        text = _("%(finished)s of %(total)s") % {"finished": grouped(seen.finished), "total": grouped(seen.counted)}
         if seen.counted < seen.total:
-            said = _("%(said)s, the first of %(total)s") % {"said": said, "total": grouped(seen.total)}
+            text = _("%(said)s, the first of %(total)s") % {"said": text, "total": grouped(seen.total)}
         return format_html(
             '<progress value="{}" max="{}" aria-label="{}"></progress> {}',
-            str(seen.finished), str(max(1, seen.counted)), said, said,
+            str(seen.finished), str(max(1, seen.counted)), text, text,
         )  # fmt: skip
 
     @admin.display(description=gettext_lazy("left"))

@@ -60,18 +60,18 @@ class PauseForm(ReasonForm):
         if not text:
             return {}
         try:
-            said = _end(text)
+            end = _end(text)
         except (ValueError, InvalidMessage):
             raise ValidationError(
                 _("This is neither a duration above 0, such as 2h, nor a date and time, such as %(example)s."),
                 params={"example": EXAMPLE},
             ) from None
-        if "until" in said and said["until"] <= (now := clock(self._using)):
+        if "until" in end and end["until"] <= (now := clock(self._using)):
             raise ValidationError(
                 _("%(end)s UTC has passed: it is %(now)s UTC by the database's clock."),
-                params={"end": display.utc(said["until"]), "now": display.utc(now)},
+                params={"end": display.utc(end["until"]), "now": display.utc(now)},
             )
-        return said
+        return end
 
 
 def _end(text: str) -> dict[str, Any]:
@@ -99,17 +99,17 @@ class TargetForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Refuse a name that no queue can have, or that none has."""
-        said = self.cleaned_data
-        if "queue" not in said:
-            return said
+        answers = self.cleaned_data
+        if "queue" not in answers:
+            return answers
         try:
-            name = check_target(said["queue"])
+            name = check_target(answers["queue"])
         except InvalidMessage as error:
             self.add_error("queue", str(error))
-            return said
-        if not said["create"] and (why := why_unknown(name, self._using)):
+            return answers
+        if not answers["create"] and (why := why_unknown(name, self._using)):
             self.add_error("queue", why)
-        return said
+        return answers
 
 
 def why_unknown(name: str, using: str) -> str:

@@ -31,7 +31,7 @@ class GroupPin(NamedTuple):
 
     queue: str
     name: str
-    standing: str
+    version: str
 
     @classmethod
     def of(cls, group: Group) -> GroupPin:
@@ -42,12 +42,12 @@ class GroupPin(NamedTuple):
     @classmethod
     def read(cls, text: str) -> GroupPin:
         """Return the pin that a form sent."""
-        standing, _slash, named = text.partition("/")
+        version, _slash, named = text.partition("/")
         queue, _slash, name = named.partition("/")
-        return cls(queue, name, standing)
+        return cls(queue, name, version)
 
     def __str__(self) -> str:
-        return f"{self.standing}/{self.queue}/{self.name}"
+        return f"{self.version}/{self.queue}/{self.name}"
 
 
 class GroupActions:
@@ -96,17 +96,17 @@ class GroupActions:
         back = request.POST.get("back", "")
         form = {"pause": ReasonForm, "limit": LimitForm}.get(verb, forms.Form)(request.POST)
         if not form.is_valid():
-            there = [(pin, self._standing(pin)) for pin in pins]
+            there = [(pin, self._group_of(pin)) for pin in pins]
             unmoved = [group for pin, group in there if group is not None and GroupPin.of(group) == pin]
             return self.ask(request, verb, unmoved, back=back, form=form)
         for pin in pins:
             self._apply_one(request, verb, pin, form.cleaned_data)
         return HttpResponseRedirect(self._back_url(back, [(pin.queue, pin.name) for pin in pins]))
 
-    def _apply_one(self, request: HttpRequest, verb: str, pin: GroupPin, said: dict[str, Any]) -> None:
+    def _apply_one(self, request: HttpRequest, verb: str, pin: GroupPin, answers: dict[str, Any]) -> None:
         names = {"group": pin.name, "queue": pin.queue}
         with transaction.atomic(using=self.admin.alias):
-            group = self._standing(pin)
+            group = self._group_of(pin)
             if group is not None:
                 # The row is locked, if there is one, so that two pages can't both find it as pinned.
                 group = Group.objects.using(self.admin.alias).select_for_update().filter(pk=group.pk).first() or group
@@ -114,29 +114,29 @@ class GroupActions:
                 text = _("Group %(group)s of queue %(queue)s changed in the meantime and was left alone.")
                 messages.warning(request, text % names)
                 return
-            entry, text = self._change(request, verb, pin, said)
+            entry, text = self._change(request, verb, pin, answers)
             self._log(request, group, entry)
-        messages.success(request, text % {**names, "limit": said.get("limit")})
+        messages.success(request, text % {**names, "limit": answers.get("limit")})
 
-    def _change(self, request: HttpRequest, verb: str, pin: GroupPin, said: dict[str, Any]) -> tuple[str, str]:
+    def _change(self, request: HttpRequest, verb: str, pin: GroupPin, answers: dict[str, Any]) -> tuple[str, str]:
         """Do it; return what the admin's log keeps, and what the operator reads."""
         manager = Group.objects.db_manager(self.admin.alias)
         if verb == "pause":
-            manager.pause(pin.queue, pin.name, by=request.user.get_username(), reason=said["reason"])
-            return f"Paused: {said['reason']}", _("Group %(group)s of queue %(queue)s is paused.")
+            manager.pause(pin.queue, pin.name, by=request.user.get_username(), reason=answers["reason"])
+            return f"Paused: {answers['reason']}", _("Group %(group)s of queue %(queue)s is paused.")
         if verb == "resume":
             manager.resume(pin.queue, pin.name)
             return "Resumed.", _("Group %(group)s of queue %(queue)s is open again.")
-        manager.limit(pin.queue, pin.name, said["limit"])
-        if said["limit"] is None:
+        manager.limit(pin.queue, pin.name, answers["limit"])
+        if answers["limit"] is None:
             return "Limit removed.", _("Group %(group)s of queue %(queue)s has the limit of its queue again.")
-        return f"Limit set to {said['limit']}.", _("Group %(group)s of queue %(queue)s has the limit %(limit)s.")
+        return f"Limit set to {answers['limit']}.", _("Group %(group)s of queue %(queue)s has the limit %(limit)s.")
 
     def _log(self, request: HttpRequest, group: Group, entry: str) -> None:
         """Write to the admin's log, under the name that the group has in addresses."""
         logbook.note(request.user, [group], CHANGE, entry, object_id=f"{group.queue}/{group.name}")
 
-    def _standing(self, pin: GroupPin) -> Group | None:
+    def _group_of(self, pin: GroupPin) -> Group | None:
         try:
             return group_of(self.admin.session, pin.queue, pin.name)
         except InvalidMessage:

@@ -29,7 +29,7 @@ from django_dbqueue.insight.groups import (
     group_at,
     group_of,
     holders,
-    look_at,
+    overview_of,
     overviews,
 )
 from django_dbqueue.models import Group, Message, StreamClaim
@@ -65,7 +65,7 @@ def limit(model_admin: GroupAdmin, request: HttpRequest, _queryset: QuerySet[Gro
 class GroupAdmin(PauseAdmin):
     """Groups, addressed by queue and name, so that one without a row has a page too."""
 
-    list_display = ("name", "queue", "standing", "waiting", "out", "oldest", "pause_reason")
+    list_display = ("name", "queue", "state_badge", "waiting", "out", "oldest", "pause_reason")
     list_display_links = ("name",)
     list_filter = (QueueFilter,)
     list_per_page = 25
@@ -101,7 +101,7 @@ class GroupAdmin(PauseAdmin):
         if row is None:
             return None
         now = clock(self.alias)
-        [shown] = shown_groups([look_at(self.session, row, cap=CELL_CAP)], now)
+        [shown] = shown_groups([overview_of(self.session, row, cap=CELL_CAP)], now)
         return shown  # type: ignore[no-any-return]
 
     def _named(self, request: HttpRequest, object_id: str) -> Group | None:
@@ -117,7 +117,7 @@ class GroupAdmin(PauseAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:  # noqa: ARG002
         pause = ["paused_at", "paused_by", "pause_reason"] if obj is not None and obj.is_paused else []
-        return ["name", "queue", "standing", *pause, "in_force", "waiting", "out", "oldest"]
+        return ["name", "queue", "state_badge", *pause, "in_force", "waiting", "out", "oldest"]
 
     def get_urls(self) -> list[URLPattern]:
         view, prefix = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
@@ -197,7 +197,7 @@ class GroupAdmin(PauseAdmin):
     # -- columns ------------------------------------------------------------------------------------------
 
     @admin.display(description=gettext_lazy("state"))
-    def standing(self, obj: ShownGroup) -> str:
+    def state_badge(self, obj: ShownGroup) -> str:
         if obj.is_paused:
             return display.badge("paused", "❚❚", _("paused"))
         if obj.seen.is_held:

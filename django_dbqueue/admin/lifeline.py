@@ -85,29 +85,29 @@ def life_of(
     found = MessageEvent.objects.using(using).filter(message_id=message_id).order_by("-id")[: EVENTS + 1]
     events = list(found)[:EVENTS][::-1]
     steps = [LifeStep(message.created_at, "quiet", "●", _("Sent")), *steps]
-    told: set[tuple[datetime, int | None]] = set()
+    covered: set[tuple[datetime, int | None]] = set()
     for event in events:
-        if event.claimed_at is not None and (event.claimed_at, event.read_count) not in told:
-            told.add((event.claimed_at, event.read_count))
+        if event.claimed_at is not None and (event.claimed_at, event.read_count) not in covered:
+            covered.add((event.claimed_at, event.read_count))
             steps.append(_claim(event.claimed_at, event.worker, event.conn_id, event.read_count))
         steps.append(_event(event, shown))
     last = message.claimed_at
-    if last is not None and not _is_told(message, told):
-        told.add((last, message.read_count))
+    if last is not None and not _is_covered(message, covered):
+        covered.add((last, message.read_count))
         worker, conn_id = getattr(message, "worker", None), getattr(message, "conn_id", None)
         steps.append(_claim(last, None if worker is None else str(worker), conn_id, message.read_count))
     steps += _end(message, events, shown)
     is_cut = len(found) > EVENTS
     steps.sort(key=lambda step: (step.at, step.comes_last))
-    untold = 0 if is_cut or any(event.kind == kinds.REQUEUED for event in events) else message.read_count - len(told)
+    untold = 0 if is_cut or any(event.kind == kinds.REQUEUED for event in events) else message.read_count - len(covered)
     return Life(tuple(steps), is_cut, max(0, untold))
 
 
-def _is_told(message: Message | ArchivedMessage, told: set[tuple[datetime, int | None]]) -> bool:
+def _is_covered(message: Message | ArchivedMessage, covered: set[tuple[datetime, int | None]]) -> bool:
     """Return whether an event covers the last claim; an uncharged return has changed the read count since."""
     if outcome_of(message) == "done" or getattr(message, "status", "") == RUNNING:
-        return (message.claimed_at, message.read_count) in told
-    return message.claimed_at in {claimed_at for claimed_at, _reads in told}
+        return (message.claimed_at, message.read_count) in covered
+    return message.claimed_at in {claimed_at for claimed_at, _reads in covered}
 
 
 def _claim(at: datetime, worker: str | None, conn_id: int | None, reads: int | None) -> LifeStep:
@@ -155,15 +155,15 @@ def label_of(kind: str) -> str:
 def _end(message: Message | ArchivedMessage, events: Sequence[MessageEvent], shown: Shown) -> list[LifeStep]:
     """Return how it ended according to the row itself, if no event shows it; and when it was archived."""
     steps: list[LifeStep] = []
-    said = next((event.kind for event in reversed(events) if event.kind not in _NO_MOVES), "")
+    last_kind = next((event.kind for event in reversed(events) if event.kind not in _NO_MOVES), "")
     outcome = outcome_of(message)
     if outcome == "done":
         steps.append(LifeStep(message.finished_at, "ready", "✓", pgettext("life of a message", "Done")))
-    elif outcome == "dropped" and said != kinds.DROPPED:
+    elif outcome == "dropped" and last_kind != kinds.DROPPED:
         steps.append(
             LifeStep(message.finished_at, "quiet", "–", label_of(kinds.DROPPED), detail=shown(message.error or ""))
         )
-    elif outcome == "dead" and said not in kinds.DEADLY:
+    elif outcome == "dead" and last_kind not in kinds.DEADLY:
         label = pgettext("life of a message", "Died")
         steps.append(LifeStep(message.finished_at, "dead", "✕", label, detail=shown(message.error or "")))
     if isinstance(message, ArchivedMessage):

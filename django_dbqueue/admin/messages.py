@@ -26,8 +26,8 @@ from django_dbqueue.admin.edit_page import Editing, why_not
 from django_dbqueue.admin.list_filters import FailureFilter, QueueFilter, StateFilter, TaskFilter
 from django_dbqueue.admin.state_words import WORDS, applies, words_for
 from django_dbqueue.admin.step_pages import Forgetting
-from django_dbqueue.admin.task_names import LOOKED_THROUGH, short, tasks_of
-from django_dbqueue.insight.failure_groups import LOOKED_THROUGH as FAILURES_SEARCHED
+from django_dbqueue.admin.task_names import SEARCHED, last_part, tasks_of
+from django_dbqueue.insight.failure_groups import SEARCHED as FAILURES_SEARCHED
 from django_dbqueue.models import BulkOperation, Message, StreamClaim, Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
 from django_dbqueue.operations import bulk
@@ -126,7 +126,7 @@ class MessageAdmin(ContentAdmin):
         return changelist
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, object] | None = None) -> HttpResponse:
-        searched = {"looked_through": grouped(LOOKED_THROUGH), "failures_searched": grouped(FAILURES_SEARCHED)}
+        searched = {"looked_through": grouped(SEARCHED), "failures_searched": grouped(FAILURES_SEARCHED)}
         return super().changelist_view(request, {"cap": LIST_CAP, **searched, **(extra_context or {})})
 
     def ask_many(self, request: HttpRequest, queryset: QuerySet[Message], verb: Verb) -> HttpResponse | None:
@@ -142,8 +142,8 @@ class MessageAdmin(ContentAdmin):
             selection = bulk.Selection.now(self.session, state=state, queue=queue)
             return Ordering(self.admin_site.get_model_admin(BulkOperation)).ask(request, verb, selection, back=back)
         if changelist is None:
-            said = [typed_whole(pk, 0, MAX_ID) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
-            ticked = [pk for pk in said if pk is not None][:LIST_CAP]
+            chosen = [typed_whole(pk, 0, MAX_ID) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+            ticked = [pk for pk in chosen if pk is not None][:LIST_CAP]
             queryset = self.get_queryset(request).defer(*HEAVY).filter(pk__in=ticked)
         rows: list[Any] = list(queryset.order_by("pk")[:LIST_CAP])
         if not any(applies(verb, row, row.db_now) for row in rows):
@@ -224,7 +224,7 @@ class MessageAdmin(ContentAdmin):
     def task_cut(self, obj: ShownMessage) -> str:
         if obj.task_name is None:
             return display.NOTHING
-        return format_html('<span class="dbqueue-task" title="{}">{}</span>', obj.task_name, short(obj.task_name))
+        return format_html('<span class="dbqueue-task" title="{}">{}</span>', obj.task_name, last_part(obj.task_name))
 
     @admin.display(description=gettext_lazy("key"), empty_value=display.NOTHING)
     def key_cut(self, obj: ShownMessage) -> str | None:

@@ -94,13 +94,13 @@ class Pausing:
             found = [self.admin.get_object(request, name) for name in names]
             unmoved = [queue for queue in found if queue is not None and pin_of(queue) in pins]
             return self.ask(request, verb, unmoved, back=back, form=form)
-        said = {} if form is None else form.cleaned_data
+        answers = {} if form is None else form.cleaned_data
         for name, pin in zip(names, pins, strict=True):
-            self._apply_one(request, verb, name, pin, said)
+            self._apply_one(request, verb, name, pin, answers)
         return HttpResponseRedirect(self._back_url(back, names))
 
-    def _apply_one(self, request: HttpRequest, verb: str, name: str, pin: str, said: dict[str, Any]) -> None:
-        told = {"queue": name}
+    def _apply_one(self, request: HttpRequest, verb: str, name: str, pin: str, answers: dict[str, Any]) -> None:
+        words = {"queue": name}
         with transaction.atomic(using=self.admin.alias):
             # The row is locked, if there is one, so that two pages can't both find it as pinned.
             row = Queue.objects.using(self.admin.alias).select_for_update().filter(pk=name).first()
@@ -113,20 +113,22 @@ class Pausing:
             manager = Queue.objects.db_manager(self.admin.alias)
             if verb == "pause":
                 try:
-                    manager.pause(name, by=request.user.get_username()[:150], reason=said["reason"], **said["end"])
+                    manager.pause(
+                        name, by=request.user.get_username()[:150], reason=answers["reason"], **answers["end"]
+                    )
                 except InvalidMessage as error:  # the end has passed since the form was read
                     messages.warning(request, str(error))
                     return
                 end = manager.get(pk=name).paused_until
-                entry = f"Paused{f' until {display.utc(end)} UTC' if end else ''}: {said['reason']}"
+                entry = f"Paused{f' until {display.utc(end)} UTC' if end else ''}: {answers['reason']}"
                 text = _("Queue %(queue)s is paused %(end)s.") if end else _("Queue %(queue)s is paused.")
-                told |= {"end": display.until(end)}
+                words |= {"end": display.until(end)}
             else:
                 manager.resume(name)
                 entry, text = "Resumed.", _("Queue %(queue)s is open again.")
             user: Any = request.user
             logbook.note(user, [queue], CHANGE, entry)
-        messages.success(request, text % told)
+        messages.success(request, text % words)
 
     def _refuse_others(self, request: HttpRequest) -> None:
         if not (self.admin.has_view_permission(request) and self.admin.has_pause_permission(request)):

@@ -103,16 +103,16 @@ class PipelineAdmin(ReadOnlyAdmin):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist: Any = super().get_changelist_instance(request)
-        self.look_at(changelist.result_list)
+        self.fill_rows(changelist.result_list)
         return changelist
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
         if row is not None:
-            self.look_at([row])
+            self.fill_rows([row])
         return row
 
-    def look_at(self, rows: list[Any]) -> None:
+    def fill_rows(self, rows: list[Any]) -> None:
         """Give each row what other tables hold about it."""
 
     def get_queryset(self, request: HttpRequest) -> Any:
@@ -129,7 +129,7 @@ class ProgressAdmin(PipelineAdmin):
     figures: ClassVar[tuple[str, ...]] = ("speed", "last_batch", "failure")
     figures_besides: ClassVar[tuple[str, ...]] = ("messages_read", "error_block")
 
-    def look_at(self, rows: list[Any]) -> None:
+    def fill_rows(self, rows: list[Any]) -> None:
         found = StreamProgress.objects.using(self.alias).in_bulk([self.prefix + row.pk for row in rows])
         for row in rows:
             row.progress = found.get(self.prefix + row.pk)
@@ -172,8 +172,8 @@ class StreamAdmin(ProgressAdmin):
     )
     prefix = STREAM
 
-    def look_at(self, rows: list[ShownStream]) -> None:
-        super().look_at(rows)
+    def fill_rows(self, rows: list[ShownStream]) -> None:
+        super().fill_rows(rows)
         unfinished = StreamClaim.objects.using(self.alias).filter(state__in=UNFINISHED)
         of = unfinished.filter(stream__in=[row.pk for row in rows]).values("stream")
         found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
@@ -214,7 +214,7 @@ class StreamAdmin(ProgressAdmin):
 class StreamClaimAdmin(PipelineAdmin):
     """The newest claims, of all streams or of one."""
 
-    list_display = ("__str__", "queue", "standing", "messages", "attempts", "lease_left", "claimed_at", "ended_at")
+    list_display = ("__str__", "queue", "state_badge", "messages", "attempts", "lease_left", "claimed_at", "ended_at")
     search_fields = ("stream",)  # NewestChangeList does the search
     search_help_text = gettext_lazy("The whole name of a stream.")
     besides = ("claim_token", "run", "lease_until", "ids_block")
@@ -223,7 +223,7 @@ class StreamClaimAdmin(PipelineAdmin):
         return ClaimChangeList
 
     @admin.display(description=gettext_lazy("state"))
-    def standing(self, obj: ShownClaim) -> str:
+    def state_badge(self, obj: ShownClaim) -> str:
         return display.badge(*CLAIM_STATES.get(obj.state, (*UNKNOWN, obj.state)))
 
     @admin.display(description=gettext_lazy("lease"))
@@ -244,8 +244,8 @@ class HistoryReaderAdmin(ProgressAdmin):
     besides = ("seen_at", *ProgressAdmin.figures_besides)
     prefix = READER
 
-    def look_at(self, rows: list[ShownReader]) -> None:
-        super().look_at(rows)
+    def fill_rows(self, rows: list[ShownReader]) -> None:
+        super().fill_rows(rows)
         end = ArchivedMessage.objects.using(self.alias).aggregate(end=Max("id"))["end"] or 0
         for row in rows:
             row.ids_behind = max(0, end - row.position)
@@ -263,13 +263,13 @@ class HistoryReaderAdmin(ProgressAdmin):
 class ExportBatchAdmin(PipelineAdmin):
     """The newest batches, of all lakes or of one."""
 
-    list_display = ("__str__", "standing", "first_id", "last_id", "rows", "planned_at", "verified_at", "purged_at")
+    list_display = ("__str__", "state_badge", "first_id", "last_id", "rows", "planned_at", "verified_at", "purged_at")
     search_fields = ("lake",)
     search_help_text = gettext_lazy("The whole name of a lake.")
     besides = ("purged_to",)
 
     @admin.display(description=gettext_lazy("state"))
-    def standing(self, obj: ExportBatch) -> str:
+    def state_badge(self, obj: ExportBatch) -> str:
         return display.badge(*EXPORT_STATES.get(obj.state, (*UNKNOWN, obj.state)))
 
 

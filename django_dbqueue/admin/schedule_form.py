@@ -145,19 +145,19 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         """Check the whole, and that nobody has changed it in the meantime."""
-        said: dict[str, Any] = super().clean() or self.cleaned_data
-        if "queue" in said and not said.get("create") and (why := why_unknown(said["queue"], self.using)):
+        answers: dict[str, Any] = super().clean() or self.cleaned_data
+        if "queue" in answers and not answers.get("create") and (why := why_unknown(answers["queue"], self.using)):
             self.add_error("queue", why)
-        if not self.instance._state.adding and said.get("seen") != self.instance.revision:
+        if not self.instance._state.adding and answers.get("seen") != self.instance.revision:
             self.add_error(None, _("It has changed in the meantime: open this page again."))
         if self.errors:
-            return said
-        options = {name: said[name] for name in conf.PER_SCHEDULE}
+            return answers
+        options = {name: answers[name] for name in conf.PER_SCHEDULE}
         try:
-            self.plan = declarations.read(said.get("name", self.instance.name), options)
+            self.plan = declarations.read(answers.get("name", self.instance.name), options)
         except InvalidSchedule as error:
             self.add_error("payload", str(error))
-        return said
+        return answers
 
 
 def payload_text(schedule: Schedule, *, sees: bool) -> tuple[str, str]:

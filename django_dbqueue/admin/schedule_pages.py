@@ -23,7 +23,7 @@ from django_dbqueue.admin.schedule_form import MISSED_LABELS, ScheduleForm, payl
 from django_dbqueue.exceptions import DBQueueError, InvalidSchedule
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField
-from django_dbqueue.models.schedule import FORSAKEN_AFTER
+from django_dbqueue.models.schedule import ABANDONED_AFTER
 from django_dbqueue.schedules import cron
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         sees_payload: bool
 
 
-ASKED = ("queue", "create", "cron", "timezone", "missed", "payload", "key", "seen")
-STANDING = ("standing", "due_next", "last_due", "last_message_id", "declared")
+EDITABLE = ("queue", "create", "cron", "timezone", "missed", "payload", "key", "seen")
+READ_ONLY = ("state_badge", "due_next", "last_due", "last_message_id", "declared")
 DISABLED = ("disabled_at", "disabled_by", "disabled_reason")
 
 
@@ -46,7 +46,7 @@ class ScheduleAdmin(ActingAdmin):
 
     form = ScheduleForm
     list_display = (
-        "name", "standing", "due_next", "recurs", "queue", "last", "declared", "origin"
+        "name", "state_badge", "due_next", "recurs", "queue", "last", "declared", "origin"
     )  # fmt: skip
     ordering = ("name",)
     actions = None
@@ -81,19 +81,19 @@ class ScheduleAdmin(ActingAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
-            return ("name", *ASKED)
-        standing = [*STANDING, *(DISABLED if obj.is_disabled else ())]
+            return ("name", *EDITABLE)
+        read_only = [*READ_ONLY, *(DISABLED if obj.is_disabled else ())]
         if self.has_change_permission(request, obj):
-            return ["name", *ASKED, *standing]
+            return ["name", *EDITABLE, *read_only]
         added = ["missed_times", "shown_payload", "key"] if obj.is_added else []
-        return ["name", "origin", "queue", "cron", "timezone", *added, *standing]
+        return ["name", "origin", "queue", "cron", "timezone", *added, *read_only]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
             return ()
         fields = self.get_fields(request, obj)
-        asked = ASKED if self.has_change_permission(request, obj) else ()
-        return self.to_the_second([name for name in fields if name not in asked])
+        editable = EDITABLE if self.has_change_permission(request, obj) else ()
+        return self.to_the_second([name for name in fields if name not in editable])
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
@@ -164,15 +164,15 @@ class ScheduleAdmin(ActingAdmin):
 
     # -- columns ------------------------------------------------------------------------------------------
 
-    def _is_forsaken(self, obj: ShownSchedule) -> bool:
-        return bool(obj.db_now - obj.seen_at > FORSAKEN_AFTER)
+    def _is_abandoned(self, obj: ShownSchedule) -> bool:
+        return bool(obj.db_now - obj.seen_at > ABANDONED_AFTER)
 
     @admin.display(description=_("origin"))
     def origin(self, obj: Schedule) -> Any:
         return _("an operator") if obj.is_added else _("the code")
 
     @admin.display(description=_("state"))
-    def standing(self, obj: Schedule) -> SafeString:
+    def state_badge(self, obj: Schedule) -> SafeString:
         if obj.is_disabled:
             return display.badge("paused", "❚❚", _("disabled"))
         return display.badge("open", "▶", _("enabled"))
@@ -195,7 +195,7 @@ class ScheduleAdmin(ActingAdmin):
 
     def next_due(self, obj: ShownSchedule) -> datetime | None:
         """Return when it is due next; None if it is not, or nobody can tell."""
-        if obj.is_disabled or self._is_forsaken(obj):
+        if obj.is_disabled or self._is_abandoned(obj):
             return None
         try:
             return cron.read(obj.cron, obj.timezone).after(max(obj.last_due, obj.db_now))

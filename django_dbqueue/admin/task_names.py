@@ -14,7 +14,7 @@ from django_dbqueue.databases.statement import chunks
 from django_dbqueue.models import Message
 from django_dbqueue.tasks.task_headers import TASK, task_named
 
-LOOKED_THROUGH: Final = 5_000
+SEARCHED: Final = 5_000
 """Messages whose headers one page compares with a task's name."""
 PATH: Final = re.compile(r"[^\W\d][\w.]{0,299}\Z")
 """The dotted name of a task."""
@@ -38,7 +38,7 @@ def with_task(using: str, ids: Sequence[int], task: str, *, limit: int) -> list[
     return found[:limit]
 
 
-def short(task: str) -> str:
+def last_part(task: str) -> str:
     """Return the last part of a task's name."""
     return task.rpartition(".")[2] or task
 

@@ -81,42 +81,42 @@ PER_QUEUE_RULES: Final[dict[str, Rule]] = {
 
 def check_settings(**_: object) -> list[checks.CheckMessage]:
     """Check ``DBQUEUE`` as it is."""
-    said = getattr(settings, conf.NAME, {})
-    if not isinstance(said, Mapping):
+    given = getattr(settings, conf.NAME, {})
+    if not isinstance(given, Mapping):
         return [
             checks.Error(
-                f"{conf.NAME} must be a dict, not {_short(said)}.",
+                f"{conf.NAME} must be a dict, not {_brief(given)}.",
                 hint=f'For example: {conf.NAME} = {{"DATABASE": "default", "DEFAULTS": {{"lease": 60}}}}. '
                 "Leave it out for the defaults.",
                 id="dbqueue.E001",
             )
         ]
-    return [*_top_level(said), *_defaults(said), *_queues(said), *_schedules(said)]
+    return [*_top_level(given), *_defaults(given), *_queues(given), *_schedules(given)]
 
 
 def queue_alias() -> str | None:
     """Return the alias that ``DATABASE`` names, or None if it names none: then the routers decide."""
-    said = getattr(settings, conf.NAME, {})
-    alias = said.get("DATABASE", conf.TOP_LEVEL["DATABASE"]) if isinstance(said, Mapping) else None
+    given = getattr(settings, conf.NAME, {})
+    alias = given.get("DATABASE", conf.TOP_LEVEL["DATABASE"]) if isinstance(given, Mapping) else None
     return alias if isinstance(alias, str) and alias in settings.DATABASES else None
 
 
 def unknown_alias(alias: object, where: str) -> checks.Error:
     """Return the error for an alias that doesn't exist."""
     return checks.Error(
-        f"{where} names the database {_short(alias)}, which is not in DATABASES.",
+        f"{where} names the database {_brief(alias)}, which is not in DATABASES.",
         hint=f"{_did_you_mean(alias, settings.DATABASES)}DATABASES has {_listed(settings.DATABASES)}.",
         id="dbqueue.E005",
     )
 
 
-def _top_level(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
-    yield from _known(said, TOP_LEVEL_RULES, conf.NAME)
-    yield from _valid(said, TOP_LEVEL_RULES, conf.NAME)
-    alias = said.get("DATABASE")
+def _top_level(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
+    yield from _known(given, TOP_LEVEL_RULES, conf.NAME)
+    yield from _valid(given, TOP_LEVEL_RULES, conf.NAME)
+    alias = given.get("DATABASE")
     if isinstance(alias, str) and alias not in settings.DATABASES:
         yield unknown_alias(alias, f"{conf.NAME}['DATABASE']")
-    if "REDACT" in said and _redaction(said["REDACT"]) is None and (path := conf.redaction()[1]) is not None:
+    if "REDACT" in given and _redaction(given["REDACT"]) is None and (path := conf.redaction()[1]) is not None:
         yield from _hook(path)
 
 
@@ -125,32 +125,32 @@ def _hook(path: str) -> Iterator[checks.CheckMessage]:
         policy.load_hook(path)
     except Exception as error:  # a module may raise anything when it is imported
         yield checks.Error(
-            f"{conf.NAME}['REDACT'] names the callable {_short(path)}, which can't be imported "
+            f"{conf.NAME}['REDACT'] names the callable {_brief(path)}, which can't be imported "
             f"({type(error).__name__}: {error}), so no payload is shown.",
             hint="Name a function (queue, payload, headers) -> (payload, headers); put field names in a list.",
             id="dbqueue.E008",
         )
 
 
-def _defaults(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
-    defaults = said.get("DEFAULTS", {})
+def _defaults(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
+    defaults = given.get("DEFAULTS", {})
     if isinstance(defaults, Mapping):
         yield from _options(defaults, f"{conf.NAME}['DEFAULTS']", conf.PER_QUEUE)
 
 
-def _queues(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
-    queues = said.get("QUEUES", {})
+def _queues(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
+    queues = given.get("QUEUES", {})
     if not isinstance(queues, Mapping):
         return
-    defaults = said.get("DEFAULTS", {})
+    defaults = given.get("DEFAULTS", {})
     inherited = {**conf.PER_QUEUE, **defaults} if isinstance(defaults, Mapping) else conf.PER_QUEUE
     for queue, options in queues.items():
-        place = f"{conf.NAME}['QUEUES'][{_short(queue)}]"
+        place = f"{conf.NAME}['QUEUES'][{_brief(queue)}]"
         try:
             check_queue(queue)
         except InvalidMessage as error:
             yield checks.Error(
-                f"{conf.NAME}['QUEUES'] has an invalid queue name: {_short(queue)}.",
+                f"{conf.NAME}['QUEUES'] has an invalid queue name: {_brief(queue)}.",
                 hint=str(error) if isinstance(queue, str) and len(queue) < 100 else "Use 1 to 64 characters of text.",
                 id="dbqueue.E004",
             )
@@ -158,16 +158,16 @@ def _queues(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
             yield from _options(options, place, inherited)
         else:
             yield checks.Error(
-                f"{place} must be a dict of options, not {_short(options)}.",
+                f"{place} must be a dict of options, not {_brief(options)}.",
                 hint=f"The options are {_listed(PER_QUEUE_RULES)}.",
                 id="dbqueue.E003",
             )
 
 
-def _schedules(said: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
-    declared = said.get("SCHEDULES", {})
+def _schedules(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
+    declared = given.get("SCHEDULES", {})
     for name, options in declared.items() if isinstance(declared, Mapping) else ():
-        place = f"{conf.NAME}['SCHEDULES'][{_short(name)}]"
+        place = f"{conf.NAME}['SCHEDULES'][{_brief(name)}]"
         try:
             declarations.read(name, options)
         except InvalidSchedule as error:
@@ -216,22 +216,22 @@ def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMess
         )
 
 
-def _known(said: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
-    for name in said:
+def _known(given: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+    for name in given:
         if name in rules:
             continue
         yield checks.Error(
-            f"{place} has an unknown {'setting' if rules is TOP_LEVEL_RULES else 'option'}, {_short(name)}.",
+            f"{place} has an unknown {'setting' if rules is TOP_LEVEL_RULES else 'option'}, {_brief(name)}.",
             hint=_elsewhere(name, rules) or f"{_did_you_mean(name, rules)}Valid names are {_listed(rules)}.",
             id="dbqueue.E002",
         )
 
 
-def _valid(said: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+def _valid(given: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
     for name, rule in rules.items():
-        if name in said and (wanted := rule(said[name])):
+        if name in given and (wanted := rule(given[name])):
             yield checks.Error(
-                f"{place}['{name}'] must be {wanted}, not {_short(said[name])}.",
+                f"{place}['{name}'] must be {wanted}, not {_brief(given[name])}.",
                 hint=f"Change it, or leave it out{_default_of(name)}.",
                 id="dbqueue.E003",
             )
@@ -260,7 +260,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _short(value: object) -> str:
+def _brief(value: object) -> str:
     try:
         return reprlib.repr(value)
     except Exception:  # a settings file may hold anything, and its repr may raise anything

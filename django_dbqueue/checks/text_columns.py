@@ -48,9 +48,9 @@ def spoiled(connection: BaseDatabaseWrapper) -> list[TextColumn]:
     columns = []
     for table, column, characters, collation in found:
         field = wanted.get((table, column))
-        said = (field.db_type(connection) or "") if field else ""
-        if field and f"CHARACTER SET {characters} COLLATE {collation}" not in said:
-            columns.append(TextColumn(table, column, characters, collation, _definition(field, said)))
+        db_type = (field.db_type(connection) or "") if field else ""
+        if field and f"CHARACTER SET {characters} COLLATE {collation}" not in db_type:
+            columns.append(TextColumn(table, column, characters, collation, _definition(field, db_type)))
     return columns
 
 
@@ -83,9 +83,9 @@ def check_columns(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessa
         )
 
 
-def _definition(field: Field[Any, Any], said: str) -> str:
+def _definition(field: Field[Any, Any], db_type: str) -> str:
     default = getattr(field, "db_default", None)
     if isinstance(default, Value):
         default = default.value
     begins = f" DEFAULT '{default}'" if isinstance(default, str) else ""
-    return f"{said} {'NULL' if field.null else 'NOT NULL'}{begins}"
+    return f"{db_type} {'NULL' if field.null else 'NOT NULL'}{begins}"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from django_dbqueue.databases import Change, Claim, Statement
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import MAX_IDS, SPENT_BEFORE, chunks
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.statements import changes_sql, events_sql, fences_sql
 
 logger = logging.getLogger("django_dbqueue")
@@ -38,7 +38,7 @@ def bury(session: Session, queue: str, claims: Sequence[Claim], error: str | Non
     and is not charged.
     """
     died = changes_sql.bury(session.server, error or SPENT_BEFORE, charged=error is not None)
-    change = blamed(session, died, [queue])
+    change = with_failures(session, died, [queue])
     for some in chunks(claims, MAX_IDS):
         move(session, change, fences_sql.held(session.server, some))
     return change
@@ -57,7 +57,7 @@ def listen(listener: Listener) -> None:
         _listeners.append(listener)
 
 
-def tell(deaths: Iterable[Death]) -> None:
+def announce(deaths: Iterable[Death]) -> None:
     """Tell of deaths once they are committed."""
     for death in deaths:
         for listener in _listeners:

@@ -60,7 +60,7 @@ class Holder(Protocol[Found]):
         """Return whether a row had no reads left before this claim. Only SQL leaves a row so."""
         ...
 
-    def hold(self, taken: list[Found], spent: list[Found]) -> None:
+    def hold(self, claimed: list[Found], spent: list[Found]) -> None:
         """Take what was only locked, do what goes with that, and bury what had no reads left."""
         ...
 
@@ -90,7 +90,7 @@ class LowWater:
             self.priorities = priorities_in_use(session, queue, NEW)
         cost = time.monotonic() - began
         marks = {} if self.saw_all else dict(self.marks)
-        found, taken, spent = list[Found](), list[Found](), list[Found]()
+        found, claimed, spent = list[Found](), list[Found](), list[Found]()
         if self.priorities:
             with holder.begin() as may_claim:
                 if not may_claim:
@@ -105,11 +105,11 @@ class LowWater:
                         break
                 cost += time.monotonic() - reads_since
                 spent = [each for each in found if holder.is_spent(each)]
-                taken = [each for each in found if not holder.is_spent(each)] if spent else found
+                claimed = [each for each in found if not holder.is_spent(each)] if spent else found
                 if found:
-                    holder.hold(taken, spent)
+                    holder.hold(claimed, spent)
         self._keep(marks, len(found), began, cost, is_full=len(found) == limit)
-        return taken, spent
+        return claimed, spent
 
     def read_all_next(self) -> None:
         """Make the next claim read from the beginning, however expensive that is."""

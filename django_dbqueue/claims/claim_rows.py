@@ -20,7 +20,7 @@ from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases import Claim, Server, Statement
 from django_dbqueue.databases.session import ClaimingSession
 from django_dbqueue.databases.statement import Mark, Row
-from django_dbqueue.statements.message_columns import CLAIMED_COLUMNS, TAKEN_COLUMNS
+from django_dbqueue.statements.message_columns import CLAIMED_COLUMNS, RETURNED_COLUMNS
 from django_dbqueue.statuses import NEW, RUNNING
 
 _OF_ANY_PRIORITY = (*CLAIMED_COLUMNS, "priority")
@@ -100,9 +100,9 @@ def take_range(source: ClaimSource, priority: int, limit: int, mark: Mark | None
         return claimed, (rows[-1][_AVAILABLE_AT], rows[-1][0]) if rows else None
     rows = session.fetch_messages(statement)
     rows.sort(key=itemgetter(-1, 0))
-    make = source.hydrator(TAKEN_COLUMNS, **known)
-    taken = _claimed(rows, TAKEN_COLUMNS, source.terms, lambda _, row: make(row), charged=0)
-    return taken, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
+    make = source.hydrator(RETURNED_COLUMNS, **known)
+    messages = _claimed(rows, RETURNED_COLUMNS, source.terms, lambda _, row: make(row), charged=0)
+    return messages, (rows[-1][-1].replace(tzinfo=UTC), rows[-1][0]) if rows else None
 
 
 def first_statement(
@@ -135,15 +135,15 @@ def _take_locked(
     now = rows[0][-1]
     process = os.getpid()
     change = claims_sql.take(server, **terms._asdict(), session=process, now=now)
-    taken = session.run(claims_sql.take_ids(server, [row[0] for row in rows], change))
-    if taken != len(rows):  # can't happen: the rows are locked
-        raise AssertionError(f"claimed {taken} of {len(rows)} locked rows")
+    count = session.run(claims_sql.take_ids(server, [row[0] for row in rows], change))
+    if count != len(rows):  # can't happen: the rows are locked
+        raise AssertionError(f"claimed {count} of {len(rows)} locked rows")
     moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
     ends: dict[float, datetime] = {}
     known |= {"conn_id": session.connection_id if server.session_id else process, "claimed_at": moment}
     own = ("read_count", "max_reads", "lease_seconds", "available_at")
     make = source.hydrator(columns, own=own, **known)
-    return _claimed(rows, columns, terms, partial(_as_taken, make, moment, ends), charged=1)
+    return _claimed(rows, columns, terms, partial(_as_claimed, make, moment, ends), charged=1)
 
 
 def lock_parked(source: ClaimSource, ids: Sequence[int]) -> list[Row]:
@@ -159,14 +159,14 @@ def take_parked(source: ClaimSource, rows: list[Row]) -> list[Claimed]:
     session, terms, known = source.session, source.terms, _known(source)
     if not _takes_at_once(session.server):
         return _take_locked(source, rows, _OF_ANY_PRIORITY, known)
-    columns = (*TAKEN_COLUMNS, "priority")
+    columns = (*RETURNED_COLUMNS, "priority")
     change = claims_sql.take(session.server, **terms._asdict(), session=None, now=None)
     ids = [row[0] for row in rows]
-    taken = session.fetch_messages(
+    found = session.fetch_messages(
         claims_sql.take_ids_and_return(session.server, ids, change, columns, source.most_bytes)
     )
     make = source.hydrator(columns, **known)
-    return _claimed(sorted(taken, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
+    return _claimed(sorted(found, key=lambda row: row[0]), columns, terms, lambda _, row: make(row), charged=0)
 
 
 def _known(source: ClaimSource) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _claimed(
     ]
 
 
-def _as_taken(
+def _as_claimed(
     make: Callable[..., Any], moment: datetime, ends: dict[float, datetime], claimed: Claimed, row: Sequence[object]
 ) -> Any:
     """Build a message, as it is now, from a row as it was before ``take`` changed it; ``ends`` keeps leases' ends."""

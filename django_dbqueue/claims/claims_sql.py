@@ -7,8 +7,8 @@ from functools import cache
 
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import SAID_LEASE, Change, InOrder, Mark, Statement
-from django_dbqueue.statements.message_columns import MOMENTS, TAKEN_COLUMNS
+from django_dbqueue.databases.statement import OWN_LEASE, Change, InOrder, Mark, Statement
+from django_dbqueue.statements.message_columns import MOMENTS, RETURNED_COLUMNS
 from django_dbqueue.states.spent import spent
 from django_dbqueue.statuses import NEW, RUNNING
 
@@ -80,7 +80,7 @@ def take(
     lease: float,
     max_reads: int,
     now: object,
-    own_lease: str = SAID_LEASE,
+    own_lease: str = OWN_LEASE,
     parks: bool = False,
 ) -> Change:
     """n → run. ``now`` is the moment that the locking SELECT returned, or None for the statement's own.
@@ -118,7 +118,7 @@ def claim(
     Rows are found by their physical place, without a search. When joined by id, the picked rows were compared with
     all waiting ones if the table was small when the server last gathered statistics.
     """
-    returned = _columns_of(server, TAKEN_COLUMNS, "m.", most_bytes)
+    returned = _columns_of(server, RETURNED_COLUMNS, "m.", most_bytes)
     picked = due(server, ("ctid", "available_at"), queue, NEW, priority, limit, mark)
     return InOrder(
         f"WITH picked (place, was_due, taken_at) AS MATERIALIZED ({picked.sql}) "

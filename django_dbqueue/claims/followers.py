@@ -37,13 +37,13 @@ def take_along(source: ClaimSource, heads: Iterable[Claimed], *, each: int, most
     for ids in chunks((one for line in lines.values() for one in line), MAX_IDS):
         locked |= {row[0]: row for row in lock_parked(source, ids)}
     going = {lane: list(takewhile(locked.__contains__, line)) for lane, line in lines.items()}
-    taken: dict[int, Claimed] = {}
+    claimed: dict[int, Claimed] = {}
     for ids in chunks((one for line in going.values() for one in line), MAX_IDS):
-        taken |= {each.claim.id: each for each in take_parked(source, [locked[one] for one in ids])}
+        claimed |= {each.claim.id: each for each in take_parked(source, [locked[one] for one in ids])}
     places = [(lane, one) for lane, line in going.items() for one in line]
     if places:
         source.session.run(lanes_sql.follow(source.session.server, places))
-    return {leads[lane]: [taken[one] for one in line] for lane, line in going.items() if line}
+    return {leads[lane]: [claimed[one] for one in line] for lane, line in going.items() if line}
 
 
 def _lines(source: ClaimSource, lanes: Sequence[int], each: int) -> dict[int, list[int]]:

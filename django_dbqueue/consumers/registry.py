@@ -130,29 +130,29 @@ def consumer(
     With ``cron``, every worker that has this consumer makes sure that a message with the payload {} is sent at each due
     time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
     """
-    said = _checked(
+    options = _checked(
         queue, transactional, max_reads, lease=lease, timeout=timeout, backoff=backoff, backoff_max=backoff_max
     )
     patience, schedule = _batch_wait(queue, batch, batch_wait), _schedule_of(queue, cron, timezone, missed)
-    make = partial(Consumer, queue, options=said, transactional=transactional, schedule=schedule)
+    make = partial(Consumer, queue, options=options, transactional=transactional, schedule=schedule)
     return _registering(partial(make, resource=resource, batch=batch, batch_wait=patience))
 
 
 def _checked(queue: str, transactional: object, max_reads: int | None, **seconds: float | None) -> dict[str, object]:
     """Return those of the options of its messages that were given."""
     check_queue(queue)
-    said: dict[str, object] = {name: check_seconds(name, each) for name, each in seconds.items() if each is not None}
-    if "lease" in said:
+    options: dict[str, object] = {name: check_seconds(name, each) for name, each in seconds.items() if each is not None}
+    if "lease" in options:
         check_lease(seconds["lease"], name=f"lease of the consumer of {queue!r}")
-    if "timeout" in said and not said["timeout"]:
+    if "timeout" in options and not options["timeout"]:
         raise InvalidMessage(f"timeout of the consumer of {queue!r} must be more than 0 seconds.")
     if max_reads is not None:
-        said["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
+        options["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
     if not isinstance(transactional, bool):
         raise InvalidMessage(
             f"transactional of the consumer of {queue!r} must be True or False, not {transactional!r}."
         )
-    return said
+    return options
 
 
 def _registering(make: Callable[..., Consumer]) -> Callable[[Handler], Handler]:
@@ -161,10 +161,10 @@ def _registering(make: Callable[..., Consumer]) -> Callable[[Handler], Handler]:
         _refuse_what_cannot_run(new.queue, handler)
         _check_resource(new)
         _check_async(new)
-        standing = _registry.get(new.queue)
-        if standing is not None and standing.name != new.name:
+        earlier = _registry.get(new.queue)
+        if earlier is not None and earlier.name != new.name:
             raise ImproperlyConfigured(
-                f"Queue {new.queue!r} has two consumers, {standing.name} and {new.name}: "
+                f"Queue {new.queue!r} has two consumers, {earlier.name} and {new.name}: "
                 "give one of them another queue, or call both from one."
             )
         _registry[new.queue] = new

@@ -43,8 +43,8 @@ class DBQueue(HealthCheck):  # type: ignore[misc]  # it has no types
                 connection.close()
         if not found:
             return
-        said = ", ".join(_words(each) for each in found)
-        raise (ServiceWarning if all(each.problem in WARNINGS for each in found) else ServiceUnavailable)(said)
+        text = ", ".join(_words(each) for each in found)
+        raise (ServiceWarning if all(each.problem in WARNINGS for each in found) else ServiceUnavailable)(text)
 
 
 def _words(found: Problem) -> str:

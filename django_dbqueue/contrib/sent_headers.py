@@ -17,13 +17,13 @@ _WORST: Final = 6
 
 def with_headers(envelope: Envelope, added: Mapping[str, str]) -> Envelope:
     """Return the envelope with these headers too, unless there is no room for them, or its own are wrong anyway."""
-    said: Any = envelope.headers
-    if not added or (said and not isinstance(said, dict)):
+    own: Any = envelope.headers
+    if not added or (own and not isinstance(own, dict)):
         return envelope
-    headers = {**(said or {}), **added}
-    if said:
-        if BAGGAGE in said and BAGGAGE in added:
-            headers[BAGGAGE] = f"{said[BAGGAGE]},{added[BAGGAGE]}"
+    headers = {**(own or {}), **added}
+    if own:
+        if BAGGAGE in own and BAGGAGE in added:
+            headers[BAGGAGE] = f"{own[BAGGAGE]},{added[BAGGAGE]}"
         if _WORST * len(repr(headers)) > MAX_HEADER_BYTES and not _fit(headers):
             return envelope
     return replace(envelope, headers=headers)

@@ -24,7 +24,7 @@ class MySQLPartitionsSQL:
     """A transaction can't undo DDL: each statement commits."""
     _lock = "CONCAT('dbqueue-archive:', LEFT(SHA2(DATABASE(), 256), 40))"
 
-    def standing(self) -> Statement:
+    def existing(self) -> Statement:
         """Read names and upper bounds in order; NULL, NULL if the table has no partitions, no row if there is none."""
         return Statement(
             "SELECT PARTITION_NAME, NULLIF(PARTITION_DESCRIPTION, 'MAXVALUE') FROM information_schema.PARTITIONS "
@@ -77,7 +77,7 @@ class PostgreSQLPartitionsSQL:
     lock: Final = 0x6462_7175_6575_6502
     """The bytes of "dbqueue", and this lock's number."""
 
-    def standing(self) -> Statement:
+    def existing(self) -> Statement:
         upper = "substring(pg_get_expr(part.relpartbound, part.oid) from 'TO [(]''?([0-9]+)''?[)]')::bigint"
         return Statement(
             f"SELECT part.relname, {upper} AS upper FROM (SELECT to_regclass('{Tables.archived}') AS oid) AS whole "

@@ -42,8 +42,8 @@ def mysql_plan(rows: list[dict[str, Any]]) -> QueryPlan:
 
 def postgresql_plan(rows: list[dict[str, Any]]) -> QueryPlan:
     """Read PostgreSQL's."""
-    said = rows[0]["query plan"]
-    nodes = list(walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"]))
+    plan = rows[0]["query plan"]
+    nodes = list(walk((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
     # The index of a bitmap is a node of its own, and finding a row by its place needs none
     by_none = {"ModifyTable", "Bitmap Heap Scan", "Tid Scan"}
     found = [

@@ -178,8 +178,8 @@ class Server(Tables, ABC):
         assert not if_expired or columns[-1] == "expires_at"
         news = {each: self.inserted.format(each) for each in columns}
         if if_expired:
-            is_over = f"{table}.expires_at <= {self.now}"
-            news = {each: f"CASE WHEN {is_over} THEN {new} ELSE {table}.{each} END" for each, new in news.items()}
+            is_expired = f"{table}.expires_at <= {self.now}"
+            news = {each: f"CASE WHEN {is_expired} THEN {new} ELSE {table}.{each} END" for each, new in news.items()}
         return f"{self.on_conflict.format(key)} {', '.join(f'{each} = {new}' for each, new in news.items())}"
 
     def update_each(

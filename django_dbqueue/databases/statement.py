@@ -16,7 +16,7 @@ SPENT_BEFORE: Final = (
 )
 PARKED: Final = "9999-12-31 00:00:00.000000"
 """When a message is due that waits for something else than time; a day before its end, so that any zone can show it."""
-SAID_LEASE: Final = "NULLIF(lease_seconds, 0)"
+OWN_LEASE: Final = "NULLIF(lease_seconds, 0)"
 """A lease of 0, which only SQL can write, means none: the lease would expire before the message starts."""
 
 Params = tuple[Any, ...]

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.databases.partitioning_sql import TABLE
 from django_dbqueue.doctor.check import examines
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
 from django_dbqueue.history import history_sql, partitions
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -22,11 +22,11 @@ _PARTITION: Final = "manage.py queue_archive partition --database %s"
 
 
 @examines("archive", on=lambda server: server.partitions is not None, needs_tables=True)
-def archive(patient: Patient) -> Iterable[Finding]:
+def archive(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether a large history has partitions, and whether those that it has are kept."""
-    session = session_of(patient.alias)
-    order = _PARTITION % patient.alias
-    there = partitions.standing(session)
+    session = session_of(database.alias)
+    order = _PARTITION % database.alias
+    there = partitions.existing(session)
     if there is None:
         yield problem(
             _("The history's table %s is missing: it was being partitioned, and that was interrupted.") % TABLE, order

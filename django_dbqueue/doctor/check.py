@@ -10,11 +10,11 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.checks.wrong_servers import messages
 from django_dbqueue.databases import Server
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
 from django_dbqueue.doctor.judged_servers import findings
 
-Look = Callable[[Patient], Iterable[Finding]]
+Examine = Callable[[ExaminedDatabase], Iterable[Finding]]
 On = Callable[[Server], bool]
 Grant = Callable[[Server], str]
 """Which servers a check examines."""
@@ -55,7 +55,7 @@ class Check:
     """A check; ``grant`` gives the account what it lacks if the server refuses to answer."""
 
     name: str
-    look: Look
+    examine: Examine
     on: On
     needs_tables: bool
     grant: Grant
@@ -63,26 +63,26 @@ class Check:
 
 def examines(
     name: str, *, on: On = lambda _: True, needs_tables: bool = False, grant: Grant = no_grant
-) -> Callable[[Look], Check]:
+) -> Callable[[Examine], Check]:
     """Make a function a check; several with one name examine different servers."""
-    return lambda look: Check(name, look, on, needs_tables, grant)
+    return lambda examine: Check(name, examine, on, needs_tables, grant)
 
 
 def judges(name: str, *, on: On = lambda _: True, needs_tables: bool = False) -> Check:
     """Return the check of what the servers that have this judge are judged by it."""
     return Check(
         name,
-        lambda patient: judgement(patient, name),
+        lambda database: judgement(database, name),
         lambda server: name in server.facts.judges and on(server),
         needs_tables,
         no_grant,
     )
 
 
-def judgement(patient: Patient, name: str) -> Iterator[Finding]:
+def judgement(database: ExaminedDatabase, name: str) -> Iterator[Finding]:
     """Yield what the server's judge of this name finds."""
-    for found in patient.server.facts.judges[name](patient):
-        yield from judged(messages(patient.alias, [found]))
+    for found in database.server.facts.judges[name](database):
+        yield from judged(messages(database.alias, [found]))
         yield from findings([found])
 
 

@@ -16,7 +16,7 @@ from django_dbqueue.databases import Statement, means, server_of
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.query_plans import PRIMARY, QueryPlan
 from django_dbqueue.doctor.check import answering, examines, to_work
-from django_dbqueue.doctor.examined_database import NOBODYS, Patient, first_line
+from django_dbqueue.doctor.examined_database import NOBODYS, ExaminedDatabase, first_line
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.ranges_in_use import HIGHEST, next_priority, queues_in_use
@@ -34,14 +34,14 @@ Range = tuple[str, int]
 
 
 @examines("claim-plan", needs_tables=True, grant=to_work)
-def claim_plans(patient: Patient) -> Iterable[Finding]:
+def claim_plans(database: ExaminedDatabase) -> Iterable[Finding]:
     """EXPLAIN the claim of each queue and priority in use: it must walk its index, in its order, and nothing else."""
     try:
-        found = list(islice(_ranges(patient), MOST + 1))
-        asked = found[:MOST] or [(NOBODYS, 0)]
-        plans = {each: plan_of(patient.connection, _claim(patient, each)) for each in asked}
+        found = list(islice(_ranges(database), MOST + 1))
+        ranges = found[:MOST] or [(NOBODYS, 0)]
+        plans = {each: plan_of(database.connection, _claim(database, each)) for each in ranges}
     except Error as error:
-        if any(means(error, kind) for kind in ("denied", "shut out", "waited")) or not patient.connection.is_usable():
+        if any(means(error, kind) for kind in ("denied", "shut out", "waited")) or not database.connection.is_usable():
             raise
         yield problem(
             _("The claim can't run: %s") % first_line(error),
@@ -51,7 +51,7 @@ def claim_plans(patient: Patient) -> Iterable[Finding]:
             ),
         )
         return
-    yield _told(patient, plans)
+    yield _judged(database, plans)
     if len(found) > MOST:
         yield note(_("There are more queues and priorities than the %s whose plans were checked.") % MOST)
 
@@ -65,28 +65,28 @@ def plan_of(connection: BaseDatabaseWrapper, statement: Statement) -> QueryPlan:
         return facts.read_plan([dict(zip(names, row, strict=True)) for row in cursor.fetchall()])
 
 
-def _ranges(patient: Patient) -> Iterator[Range]:
-    for queue in queues_in_use(session_of(patient.alias)):
+def _ranges(database: ExaminedDatabase) -> Iterator[Range]:
+    for queue in queues_in_use(session_of(database.alias)):
         below = HIGHEST
         for _each in range(PER_QUEUE):
-            rows = session_of(patient.alias).fetch(next_priority(patient.server, queue, NEW, below))
+            rows = session_of(database.alias).fetch(next_priority(database.server, queue, NEW, below))
             if not rows:
                 break
             below = int(rows[0][0])
             yield queue, below
 
 
-def _claim(patient: Patient, of: Range) -> Statement:
+def _claim(database: ExaminedDatabase, of: Range) -> Statement:
     queue, priority = of
     terms = Terms(token=1, worker_id=None, lease=60.0, max_reads=1)
-    return first_statement(patient.server, queue, priority, AT_ONCE, None, terms)
+    return first_statement(database.server, queue, priority, AT_ONCE, None, terms)
 
 
 def _is_good(plan: QueryPlan) -> bool:
     return Index.CLAIM in plan.indexes and set(plan.indexes) <= {Index.CLAIM, PRIMARY} and not plan.sorts
 
 
-def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
+def _judged(database: ExaminedDatabase, plans: dict[Range, QueryPlan]) -> Finding:
     ill = {each: plan for each, plan in plans.items() if not _is_good(plan)}
     if not ill:
         return fine(
@@ -99,7 +99,7 @@ def _told(patient: Patient, plans: dict[Range, QueryPlan]) -> Finding:
             % {"index": Index.CLAIM, "count": len(plans)}
         )
     (queue, priority), plan = next(iter(ill.items()))
-    if answering("size")(patient.server) and int(patient.answer("size", patient.server.message)[0][0]) < SMALL:
+    if answering("size")(database.server) and int(database.answer("size", database.server.message)[0][0]) < SMALL:
         return fine(
             _("The table is small, so the server may just as well read all of it. Check again when it has grown.")
         )

@@ -18,7 +18,7 @@ from django_dbqueue.databases import means, server_of
 from django_dbqueue.doctor import schedule_checks
 from django_dbqueue.doctor.check import Check, judged
 from django_dbqueue.doctor.checklist import CHECKS
-from django_dbqueue.doctor.examined_database import Patient, first_line
+from django_dbqueue.doctor.examined_database import ExaminedDatabase, first_line
 from django_dbqueue.doctor.finding import PROBLEM, Finding, fine, note, problem, warning
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.models import Message
@@ -34,55 +34,55 @@ def examine(alias: str | None = None, *, sets_back: bool = False) -> Iterator[Fi
 
     ``sets_back``: let schedules that are ahead of the server's clock continue from now, before they are checked.
     """
-    looks: tuple[Callable[[], Iterable[Finding]], ...] = (_settings, _consumers, partial(_connection, alias))
+    steps: tuple[Callable[[], Iterable[Finding]], ...] = (_settings, _consumers, partial(_connection, alias))
     is_ill = False
-    for name, look in zip(FIRST, looks, strict=True):
-        for finding in look():
+    for name, step in zip(FIRST, steps, strict=True):
+        for finding in step():
             is_ill = is_ill or finding.is_at_least(PROBLEM)
             yield replace(finding, check=name)
         if is_ill:
             return
     connection = connections[alias or _home()]
-    patient = None
+    database = None
     try:
-        patient = Patient.at(connection)
-        yield from _examine(patient, sets_back=sets_back)
+        database = ExaminedDatabase.at(connection)
+        yield from _examine(database, sets_back=sets_back)
     except Error as error:
-        yield replace((_lost if patient else _silent)(connection.alias, error), check="connection")
+        yield replace((_lost if database else _unreported)(connection.alias, error), check="connection")
 
 
 def _home() -> str:
     return conf.get("DATABASE") or router.db_for_write(Message)
 
 
-def _examine(patient: Patient, *, sets_back: bool) -> Iterator[Finding]:
+def _examine(database: ExaminedDatabase, *, sets_back: bool) -> Iterator[Finding]:
     has_tables = True
     for check in CHECKS:
-        if not check.on(patient.server) or (check.needs_tables and not has_tables):
+        if not check.on(database.server) or (check.needs_tables and not has_tables):
             continue
         if sets_back and check is schedule_checks.schedules:
-            yield from (replace(finding, check=check.name) for finding in schedule_checks.set_back(patient.alias))
-        for finding in _looked(check, patient):
+            yield from (replace(finding, check=check.name) for finding in schedule_checks.set_back(database.alias))
+        for finding in _run(check, database):
             if check.name == TABLES and finding.is_at_least(PROBLEM):
                 has_tables = False
             yield replace(finding, check=check.name)
 
 
-def _looked(check: Check, patient: Patient) -> list[Finding]:
+def _run(check: Check, database: ExaminedDatabase) -> list[Finding]:
     """Run a check to its end, so that nothing is reported inside its transaction."""
-    session = patient.connection.connection
+    session = database.connection.connection
     try:
-        with patient.looked_at():
-            return list(check.look(patient))
+        with database.examining():
+            return list(check.examine(database))
     except Error as error:
-        if patient.connection.connection is not session or not patient.connection.is_usable():
+        if database.connection.connection is not session or not database.connection.is_usable():
             raise  # Django drops a connection that can't be rolled back, and would open another unasked
-        return [_unseen(check, patient, error)]
+        return [_unseen(check, database, error)]
 
 
-def _unseen(check: Check, patient: Patient, error: Error) -> Finding:
-    account = patient.account
-    grant = check.grant(patient.server) % {"account": account}
+def _unseen(check: Check, database: ExaminedDatabase, error: Error) -> Finding:
+    account = database.account
+    grant = check.grant(database.server) % {"account": account}
     what = {"error": first_line(error), "grant": grant}
     if means(error, "denied") or means(error, "shut out"):
         return note(
@@ -125,8 +125,8 @@ def _consumers() -> Iterable[Finding]:
     yield fine(_("Consumers are registered for: %(queues)s.") % {"queues": ", ".join(found)})
 
 
-def _connection(said: str | None) -> Iterable[Finding]:
-    alias = said or _home()
+def _connection(chosen: str | None) -> Iterable[Finding]:
+    alias = chosen or _home()
     try:
         connection = connections[alias]
         server_of(connection)
@@ -151,7 +151,7 @@ def _connection(said: str | None) -> Iterable[Finding]:
     yield from judged(check_autocommit(connection), otherwise=answers)
 
 
-def _silent(alias: str, error: Error) -> Finding:
+def _unreported(alias: str, error: Error) -> Finding:
     return problem(
         _("The database %(alias)r answers, but doesn't report its version or settings: %(error)s")
         % {"alias": alias, "error": first_line(error)},

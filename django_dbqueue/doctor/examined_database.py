@@ -27,14 +27,14 @@ WAITS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Patient(Examined):
+class ExaminedDatabase(Examined):
     """A database under examination, and the account."""
 
     account: str
     """As GRANT names it; '' on SQLite."""
 
     @classmethod
-    def at(cls, connection: BaseDatabaseWrapper) -> Patient:
+    def at(cls, connection: BaseDatabaseWrapper) -> ExaminedDatabase:
         """Ask a server what it reports about itself."""
         account = server_of(connection).facts.questions.get("account")
         session = session_of(connection.alias)
@@ -50,7 +50,7 @@ class Patient(Examined):
         return self.ask(self.server.facts.questions[question](*about))
 
     @contextmanager
-    def looked_at(self) -> Iterator[None]:
+    def examining(self) -> Iterator[None]:
         """Examine without waiting long for anybody's locks; on servers, in a transaction that is rolled back."""
         session, server, questions = session_of(self.alias), self.server, self.server.facts.questions
         with nullcontext() if server.is_file else session.transaction():  # which would take SQLite's write lock

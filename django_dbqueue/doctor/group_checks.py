@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import conf, models
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.doctor.check import examines
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.lanes import groups_sql, lanes_sql
@@ -44,20 +44,20 @@ class FirstInLine(NamedTuple):
 
 
 @examines("groups", needs_tables=True)
-def groups(patient: Patient) -> Iterable[Finding]:
+def groups(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check that whoever may run does, that no place is kept by what has ended, and that no line names what is gone."""
-    found = [*_left_behind(patient), *_lost(patient), *_kept_by_ended(patient), *_gone(patient)]
+    found = [*_left_behind(database), *_lost(database), *_kept_by_ended(database), *_gone(database)]
     yield from found
     if not found:
         yield fine(_("Every group goes on: no place in one is free while somebody waits, or kept by what has ended."))
 
 
-def _left_behind(patient: Patient) -> Iterator[Finding]:
+def _left_behind(database: ExaminedDatabase) -> Iterator[Finding]:
     """Look twice: between the commit that frees a place and the kick that follows it, one is free for a moment."""
-    session = session_of(patient.alias)
-    lanes = next_lanes(session, patient.server.line, after=-1, limit=EXAMINED)
-    seen = set(_with_free_ticket(patient, lanes))
-    behind = sorted(seen & set(_with_free_ticket(patient, [each.lane for each in seen]))) if seen else []
+    session = session_of(database.alias)
+    lanes = next_lanes(session, database.server.line, after=-1, limit=EXAMINED)
+    seen = set(_with_free_ticket(database, lanes))
+    behind = sorted(seen & set(_with_free_ticket(database, [each.lane for each in seen]))) if seen else []
     if behind:
         first = behind[0]
         yield warning(
@@ -76,19 +76,19 @@ def _left_behind(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _with_free_ticket(patient: Patient, lanes: Iterable[int]) -> Iterator[FirstInLine]:
+def _with_free_ticket(database: ExaminedDatabase, lanes: Iterable[int]) -> Iterator[FirstInLine]:
     """Yield the first of each line, if it was sent some time ago and its group has a place for it."""
-    late = clock(patient.alias) - LATE
+    late = clock(database.alias) - LATE
     for some in chunks(lanes, STEP):
-        firsts = {lane: line for lane, line, _ticket in patient.ask(groups_sql.firsts(patient.server, some)) if line}
-        rows: Any = Message.objects.using(patient.alias).filter(pk__in=firsts.values(), created_at__lte=late)
+        firsts = {lane: line for lane, line, _ticket in database.ask(groups_sql.firsts(database.server, some)) if line}
+        rows: Any = Message.objects.using(database.alias).filter(pk__in=firsts.values(), created_at__lte=late)
         waiters = [
             FirstInLine(lane, pk, queue, name)
             for pk, lane, queue, name in rows.values_list("id", "lane", "queue", "group_name")
             if firsts.get(lane) == pk
         ]
-        own = Group.objects.using(patient.alias).in_bulk([each.lane for each in waiters])
-        out = _out(patient, [each.lane for each in waiters])
+        own = Group.objects.using(database.alias).in_bulk([each.lane for each in waiters])
+        out = _out(database, [each.lane for each in waiters])
         for each in waiters:
             group = own.get(each.lane)
             width = (None if group is None else group.width) or conf.queue_options(each.queue).group_limit
@@ -96,25 +96,25 @@ def _with_free_ticket(patient: Patient, lanes: Iterable[int]) -> Iterator[FirstI
                 yield each
 
 
-def _out(patient: Patient, lanes: list[int]) -> dict[int, int]:
+def _out(database: ExaminedDatabase, lanes: list[int]) -> dict[int, int]:
     """Return how many tickets of each lane are out."""
-    counted = Ticket.objects.using(patient.alias).filter(lane__in=lanes).values_list("lane").annotate(Count("ticket"))
+    counted = Ticket.objects.using(database.alias).filter(lane__in=lanes).values_list("lane").annotate(Count("ticket"))
     return dict.fromkeys(lanes, 0) | dict(counted)
 
 
-def _lost(patient: Patient) -> Iterator[Finding]:
+def _lost(database: ExaminedDatabase) -> Iterator[Finding]:
     """Look for messages that wait in no line: nothing would ever let them run."""
-    session, lost = session_of(patient.alias), list[int]()
+    session, lost = session_of(database.alias), list[int]()
     queues = sorted(
         {each.queue for each in ranges_in_use(session) if each.may_hold("ready") and QUEUE_NAME.match(each.queue)}
     )
     for queue in queues[:MOST_QUEUES]:
         limit = max(1, EXAMINED // min(len(queues), MOST_QUEUES))
-        waiting = Message.objects.using(patient.alias).only("lane").peek(queue, state="waiting", limit=limit)
+        waiting = Message.objects.using(database.alias).only("lane").peek(queue, state="waiting", limit=limit)
         for some in chunks(waiting, STEP):
-            known = _with_a_place(patient, some) | _waiting_for_others(patient, some)
+            known = _with_a_place(database, some) | _waiting_for_others(database, some)
             lost += [message.pk for message in some if message.pk not in known]
-    if lost and (still := _still_parked(patient, lost)):
+    if lost and (still := _still_parked(database, lost)):
         yield problem(
             _("Messages wait for their group, but stand in no line, so nothing lets them run: %(count)s (%(ids)s).")
             % {"count": grouped(len(still)), "ids": _named(still)},
@@ -125,46 +125,46 @@ def _lost(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _with_a_place(patient: Patient, some: list[Message]) -> set[int]:
+def _with_a_place(database: ExaminedDatabase, some: list[Message]) -> set[int]:
     """Return those of groups that stand in their line, or have a ticket."""
     places = [(each.lane, each.pk) for each in some if each.lane is not None]
     if not places:
         return set()
     return {
         pk
-        for _lane, pk in patient.ask(groups_sql.in_line(patient.server, places))
-        + patient.ask(groups_sql.with_ticket(patient.server, places))
+        for _lane, pk in database.ask(groups_sql.in_line(database.server, places))
+        + database.ask(groups_sql.with_ticket(database.server, places))
     }
 
 
-def _waiting_for_others(patient: Patient, some: list[Message]) -> set[int]:
+def _waiting_for_others(database: ExaminedDatabase, some: list[Message]) -> set[int]:
     """Return those that wait for others of their flow, and those without a group that wait for an event."""
     alone = [message.pk for message in some if message.lane is None]
-    waiters = models.Waiter.objects.using(patient.alias).filter(message_id__in=alone)
-    gates = models.Edge.objects.using(patient.alias).filter(downstream__in=[each.pk for each in some], upstream=0)
+    waiters = models.Waiter.objects.using(database.alias).filter(message_id__in=alone)
+    gates = models.Edge.objects.using(database.alias).filter(downstream__in=[each.pk for each in some], upstream=0)
     return {*waiters.values_list("message_id", flat=True), *gates.values_list("downstream", flat=True)}
 
 
-def _still_parked(patient: Patient, ids: list[int]) -> list[int]:
+def _still_parked(database: ExaminedDatabase, ids: list[int]) -> list[int]:
     """Return those that have not moved since they were read: between two statements, some may have had their turn."""
     there: set[int] = set()
     for some in chunks(ids, STEP):
-        rows = Message.objects.using(patient.alias).waiting().filter(pk__in=some)
+        rows = Message.objects.using(database.alias).waiting().filter(pk__in=some)
         there.update(rows.values_list("id", flat=True))
     return [pk for pk in ids if pk in there]
 
 
-def _kept_by_ended(patient: Patient) -> Iterator[Finding]:
+def _kept_by_ended(database: ExaminedDatabase) -> Iterator[Finding]:
     ended: list[int] = []
-    after, looked = (-1, 0), 0
-    while looked < EXAMINED:
-        rows = patient.ask(lanes_sql.tickets_behind(patient.server, *after, STEP))
+    after, examined = (-1, 0), 0
+    while examined < EXAMINED:
+        rows = database.ask(lanes_sql.tickets_behind(database.server, *after, STEP))
         ended += [
             message_id
             for _lane, _ticket, message_id, queue, how in rows
             if how == "ended" or (how == "dead" and conf.queue_options(queue or "").on_dead != conf.HOLD)
         ]
-        looked += len(rows)
+        examined += len(rows)
         if len(rows) < STEP:
             break
         after = (rows[-1][0], rows[-1][1])
@@ -179,13 +179,13 @@ def _kept_by_ended(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _gone(patient: Patient) -> Iterator[Finding]:
+def _gone(database: ExaminedDatabase) -> Iterator[Finding]:
     gone: list[int] = []
-    after, looked = (-1, 0), 0
-    while looked < EXAMINED:
-        rows = patient.ask(groups_sql.gone_from_line(patient.server, after, STEP))
+    after, examined = (-1, 0), 0
+    while examined < EXAMINED:
+        rows = database.ask(groups_sql.gone_from_line(database.server, after, STEP))
         gone += [message_id for _lane, message_id, _queue, is_gone in rows if is_gone]
-        looked += len(rows)
+        examined += len(rows)
         if len(rows) < STEP:
             break
         after = (rows[-1][0], rows[-1][1])

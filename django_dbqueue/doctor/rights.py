@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.databases import means
 from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.doctor.check import answering, examines
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, problem
 
 VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -32,42 +32,42 @@ def needed() -> dict[str, tuple[str, ...]]:
 
 
 @examines("rights", on=answering("try rights"), needs_tables=True)
-def tried(patient: Patient) -> Iterable[Finding]:
+def tried(database: ExaminedDatabase) -> Iterable[Finding]:
     """Try on every table what a worker does there."""
     wanted, lacks = needed(), dict[str, list[str]]()
     for model in _models():
         table = model._meta.db_table
-        lacking = [verb for verb in wanted.get(table, ()) if not _may(patient, verb, model)]
+        lacking = [verb for verb in wanted.get(table, ()) if not _may(database, verb, model)]
         if lacking:
             lacks[table] = lacking
     grants = [f"GRANT {verbs} ON {table} TO" for verbs, tables in _by_verbs(lacks) for table in tables]
-    return _judged(lacks, grants, patient)
+    return _judged(lacks, grants, database)
 
 
 @examines("rights", on=answering("rights denied", "counters denied"), needs_tables=True)
-def queried(patient: Patient) -> Iterable[Finding]:
+def queried(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check the same; and, where a table draws its ids from a sequence of its own, whether it may draw."""
     lacks: dict[str, list[str]] = {}
-    for table, verb in patient.answer("rights denied", needed()):
+    for table, verb in database.answer("rights denied", needed()):
         lacks.setdefault(table, []).append(verb)
     grants = [f"GRANT {verbs} ON {', '.join(tables)} TO" for verbs, tables in _by_verbs(lacks)]
-    for (counter,) in patient.answer("counters denied", list(needed())):
+    for (counter,) in database.answer("counters denied", list(needed())):
         lacks[counter] = ["USAGE"]
         grants.append(f"GRANT USAGE ON SEQUENCE {counter} TO")
-    return _judged(lacks, grants, patient)
+    return _judged(lacks, grants, database)
 
 
-def _judged(lacks: Lacks, grants: list[str], patient: Patient) -> Iterator[Finding]:
+def _judged(lacks: Lacks, grants: list[str], database: ExaminedDatabase) -> Iterator[Finding]:
     if not lacks:
-        yield fine(_("The account %s has the privileges that workers need, for all tables.") % patient.account)
+        yield fine(_("The account %s has the privileges that workers need, for all tables.") % database.account)
         return
     yield problem(
         _("The account %(account)s lacks privileges that workers need: %(lacks)s.")
         % {
-            "account": patient.account,
+            "account": database.account,
             "lacks": "; ".join(f"{verbs}: {', '.join(tables)}" for verbs, tables in _by_verbs(lacks)),
         },
-        "; ".join(f"{grant} {patient.account}" for grant in grants),
+        "; ".join(f"{grant} {database.account}" for grant in grants),
     )
 
 
@@ -79,12 +79,12 @@ def _by_verbs(lacks: Lacks) -> list[tuple[str, list[str]]]:
     return list(found.items())
 
 
-def _may(patient: Patient, verb: str, model: type[models.Model]) -> bool:
+def _may(database: ExaminedDatabase, verb: str, model: type[models.Model]) -> bool:
     key: Any = model._meta.pk_fields[0]  # the whole of it, or its first part: sql_safe_updates asks for an index
-    quote = patient.connection.ops.quote_name
+    quote = database.connection.ops.quote_name
     nothing = "''" if isinstance(key, models.CharField) else "0"
     try:
-        patient.answer("try rights", verb, quote(model._meta.db_table), quote(key.column), nothing)
+        database.answer("try rights", verb, quote(model._meta.db_table), quote(key.column), nothing)
     except Error as error:
         if not (means(error, "denied") or means(error, "shut out")):
             raise

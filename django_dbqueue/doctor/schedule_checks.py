@@ -9,7 +9,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from django_dbqueue.doctor.check import examines
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, problem
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
@@ -20,18 +20,18 @@ MOST_NAMED: Final = 20
 
 
 @examines("schedules", needs_tables=True)
-def schedules(patient: Patient) -> Iterable[Finding]:
+def schedules(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check which schedules are ahead of the server's clock, which of the added ones can't run, which are disabled."""
-    yield from _ahead(patient)
-    yield from _unreadable(patient)
-    disabled = Schedule.objects.using(patient.alias).filter(disabled_at__isnull=False).order_by("pk")
+    yield from _beyond_clock(database)
+    yield from _unreadable(database)
+    disabled = Schedule.objects.using(database.alias).filter(disabled_at__isnull=False).order_by("pk")
     if names := list(disabled.values_list("pk", flat=True)[: MOST_NAMED + 1]):
         more = ", …" if len(names) > MOST_NAMED else ""
         yield note(_("An operator has disabled these schedules: %s") % (", ".join(names[:MOST_NAMED]) + more))
 
 
-def _unreadable(patient: Patient) -> Iterable[Finding]:
-    for row in Schedule.objects.using(patient.alias).filter(is_added=True).order_by("pk"):
+def _unreadable(database: ExaminedDatabase) -> Iterable[Finding]:
+    for row in Schedule.objects.using(database.alias).filter(is_added=True).order_by("pk"):
         try:
             row.plan()
         except InvalidSchedule as error:
@@ -48,9 +48,9 @@ def _unreadable(patient: Patient) -> Iterable[Finding]:
             return
 
 
-def _ahead(patient: Patient) -> Iterable[Finding]:
-    now = clock(patient.alias)
-    rows = list(islice(Schedule.objects.using(patient.alias).ahead(), MOST_NAMED + 1))
+def _beyond_clock(database: ExaminedDatabase) -> Iterable[Finding]:
+    now = clock(database.alias)
+    rows = list(islice(Schedule.objects.using(database.alias).beyond_clock(), MOST_NAMED + 1))
     do = _(
         "If the server's clock is correct now, let these schedules continue from now: manage.py queue_doctor "
         "--set-back-schedules"

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.doctor.check import a_file, a_server, examines, judgement, judges, to_work
-from django_dbqueue.doctor.examined_database import NOBODYS, Patient
+from django_dbqueue.doctor.examined_database import NOBODYS, ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine
 from django_dbqueue.statuses import NEW
 
@@ -23,10 +23,10 @@ returning = judges("skip-locked", on=a_file)
 
 
 @examines("skip-locked", on=a_server, needs_tables=True, grant=to_work)
-def skip_locked(patient: Patient) -> Iterable[Finding]:
+def skip_locked(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check for it by version, and try it: the claim's own lock, on a queue that can have no rows."""
-    if "skip-locked" in patient.server.facts.judges and (found := list(judgement(patient, "skip-locked"))):
+    if "skip-locked" in database.server.facts.judges and (found := list(judgement(database, "skip-locked"))):
         yield from found
         return
-    patient.ask(claims_sql.due(patient.server, ("id",), NOBODYS, NEW, 0, 1))
+    database.ask(claims_sql.due(database.server, ("id",), NOBODYS, NEW, 0, 1))
     yield fine(_("The server supports SELECT … FOR UPDATE SKIP LOCKED, and ran one on the message table."))

@@ -9,10 +9,10 @@ from django.utils.translation import gettext as _
 from django_dbqueue import conf
 from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.doctor.check import a_file, a_server, examines, judges
-from django_dbqueue.doctor.examined_database import Patient, leases
+from django_dbqueue.doctor.examined_database import ExaminedDatabase, leases
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.liveness.guardian import blind_to_sessions, blind_to_workers
-from django_dbqueue.liveness.presence import told_by_driver
+from django_dbqueue.liveness.presence import driver_session_id
 from django_dbqueue.sessions.django_session import session_of
 
 sql_mode = judges("sql-mode")
@@ -22,11 +22,11 @@ read_timeout = judges("read-timeout")
 
 
 @examines("idle-timeout", on=lambda server: server.facts.idle is not None)
-def idle_timeout(patient: Patient) -> Iterable[Finding]:
+def idle_timeout(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether the server ends sessions that the holder of a long lease may still need."""
-    assert patient.server.facts.idle is not None
-    name, unit = patient.server.facts.idle
-    limit = patient.number(name)
+    assert database.server.facts.idle is not None
+    name, unit = database.server.facts.idle
+    limit = database.number(name)
     longest = max(leases().values())
     if limit and limit / unit < longest:
         yield warning(
@@ -46,13 +46,13 @@ def idle_timeout(patient: Patient) -> Iterable[Finding]:
 
 
 @examines("lock-wait", on=lambda server: server.facts.lock_wait != "")
-def lock_wait(patient: Patient) -> Iterable[Finding]:
+def lock_wait(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether a lease outlives one statement's wait for a row."""
-    wait = patient.number(patient.server.facts.lock_wait)
+    wait = database.number(database.server.facts.lock_wait)
     if wait is None:
         return
-    short = sorted(name for name, lease in leases().items() if lease < wait)
-    if not short:
+    shorter = sorted(name for name, lease in leases().items() if lease < wait)
+    if not shorter:
         yield fine(_("A statement waits up to %s s for a row lock, and every lease is longer.") % wait)
         return
     yield warning(
@@ -60,7 +60,7 @@ def lock_wait(patient: Patient) -> Iterable[Finding]:
             "A statement may wait %(wait)s s for a row lock (innodb_lock_wait_timeout), longer than these leases: "
             "%(names)s."
         )
-        % {"wait": wait, "names": ", ".join(short)},
+        % {"wait": wait, "names": ", ".join(shorter)},
         _(
             "Put \"SET SESSION innodb_lock_wait_timeout = 5\" into 'init_command' of the workers' OPTIONS, or use "
             "longer leases."
@@ -69,10 +69,10 @@ def lock_wait(patient: Patient) -> Iterable[Finding]:
 
 
 @examines("pooler", on=a_server)
-def pooler(patient: Patient) -> Iterable[Finding]:
+def pooler(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether this session is the one that the server greeted: a pooler sends its own greeting."""
-    first, second = (patient.ask(_sessions(patient).me())[0] for _time in range(2))
-    greeted = told_by_driver(patient.connection)
+    first, second = (database.ask(_sessions(database).me())[0] for _time in range(2))
+    greeted = driver_session_id(database.connection)
     works = int(first[0])
     signs = []
     if greeted is not None and greeted != works % 2**32:
@@ -91,7 +91,7 @@ def pooler(patient: Patient) -> Iterable[Finding]:
             )
             % "; ".join(signs),
             _("Connect the workers to the server directly; everything else may use the pooler.")
-            + (notify if patient.server.notifies else ""),
+            + (notify if database.server.notifies else ""),
         )
     else:
         yield fine(
@@ -100,40 +100,40 @@ def pooler(patient: Patient) -> Iterable[Finding]:
                 "answers."
             )
         )
-    if patient.options.get("pool"):
+    if database.options.get("pool"):
         yield note(_("OPTIONS has 'pool': workers and queue_rescue connect without it."))
 
 
 @examines("sight", on=a_file)
-def no_sight(patient: Patient) -> Iterable[Finding]:  # noqa: ARG001
+def no_sight(database: ExaminedDatabase) -> Iterable[Finding]:  # noqa: ARG001
     """Report that there are no sessions to see."""
     yield note(_("SQLite has no sessions: the messages of a dead worker come back when their leases expire."))
 
 
 @examines("sight", on=a_server, needs_tables=True)
-def sight(patient: Patient) -> Iterator[Finding]:
+def sight(database: ExaminedDatabase) -> Iterator[Finding]:
     """Check whether a guardian on this connection could tell the dead from the living."""
-    sessions = _sessions(patient)
+    sessions = _sessions(database)
     hidden, unjudged = (
-        blind_to_sessions(session_of(patient.alias), sessions),
-        blind_to_workers(session_of(patient.alias), sessions),
+        blind_to_sessions(session_of(database.alias), sessions),
+        blind_to_workers(session_of(database.alias), sessions),
     )
     for spot in hidden:
-        yield _hidden(spot, patient, conf.get("SESSION_LOCKS"))
+        yield _hidden(spot, database, conf.get("SESSION_LOCKS"))
     for spot in unjudged:
         yield warning(spot, _("See docs/databases.md, *Who is dead*."))
     if not hidden and not unjudged:
         yield fine(_("Whether a worker is alive can be seen from here."))
 
 
-def _sessions(patient: Patient) -> SessionsSQL:
-    sessions = patient.server.sessions
+def _sessions(database: ExaminedDatabase) -> SessionsSQL:
+    sessions = database.server.sessions
     assert sessions is not None  # this check runs on servers
     return sessions
 
 
-def _hidden(spot: str, patient: Patient, locks: object) -> Finding:
-    grant = "GRANT PROCESS ON *.* TO %s" % patient.account  # noqa: UP031 - as in the other grants
+def _hidden(spot: str, database: ExaminedDatabase, locks: object) -> Finding:
+    grant = "GRANT PROCESS ON *.* TO %s" % database.account  # noqa: UP031 - as in the other grants
     if locks:
         return note(
             _("%s This is needed only where workers can't take named locks (GET_LOCK), which show that they are alive.")

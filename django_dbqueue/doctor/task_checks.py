@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue import codecs
 from django_dbqueue.consumers.registry import functions
 from django_dbqueue.doctor.check import examines
-from django_dbqueue.doctor.examined_database import Patient, first_line
+from django_dbqueue.doctor.examined_database import ExaminedDatabase, first_line
 from django_dbqueue.doctor.finding import Finding, fine, warning
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Message, Result
@@ -38,9 +38,9 @@ Named = tuple[str, str]
 
 
 @examines("tasks", needs_tables=True)
-def tasks(patient: Patient) -> Iterable[Finding]:
+def tasks(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether the tasks that waiting messages name can be imported here."""
-    seen, named = _examined(patient)
+    seen, named = _examined(database)
     unknown = {each: why for each in sorted(named) if (why := _why_not(each)) is not None}
     for each, why in list(unknown.items())[:MOST_NAMED]:
         queues = named[each]
@@ -77,10 +77,10 @@ def tasks(patient: Patient) -> Iterable[Finding]:
 
 
 @examines("results", needs_tables=True)
-def results(patient: Patient) -> Iterable[Finding]:
+def results(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether results are deleted when they have been kept long enough."""
-    now = clock(patient.alias)
-    past = Result.objects.using(patient.alias).filter(expires_at__lte=now - LATE).order_by("expires_at")
+    now = clock(database.alias)
+    past = Result.objects.using(database.alias).filter(expires_at__lte=now - LATE).order_by("expires_at")
     oldest = past.values_list("expires_at", flat=True).first()
     if oldest is None:
         yield fine(_("No result of a task is kept longer than it should be."))
@@ -99,17 +99,17 @@ def results(patient: Patient) -> Iterable[Finding]:
     )
 
 
-def _examined(patient: Patient) -> tuple[int, dict[Named, Counter[str]]]:
+def _examined(database: ExaminedDatabase) -> tuple[int, dict[Named, Counter[str]]]:
     """Return how many waiting messages were read, and the tasks that they name, each with its queues.
 
     The next ones of each queue: the ready, and then the delayed.
     """
     seen = 0
     named: dict[Named, Counter[str]] = {}
-    queues = {each.queue for each in ranges_in_use(session_of(patient.alias)) if each.may_hold("ready")}
+    queues = {each.queue for each in ranges_in_use(session_of(database.alias)) if each.may_hold("ready")}
     queues = {queue for queue in queues - set(functions()) if QUEUE_NAME.match(queue)}
     for queue in sorted(queues)[:MOST_QUEUES]:
-        for message in _next_of(patient, queue, EXAMINED // min(len(queues), MOST_QUEUES)):
+        for message in _next_of(database, queue, EXAMINED // min(len(queues), MOST_QUEUES)):
             seen += 1
             if (path := task_named(message.headers_text)) is not None:
                 alias = codecs.decode_headers(message.headers_text).get(BACKEND, DEFAULT)
@@ -117,8 +117,8 @@ def _examined(patient: Patient) -> tuple[int, dict[Named, Counter[str]]]:
     return seen, named
 
 
-def _next_of(patient: Patient, queue: str, limit: int) -> Iterator[Message]:
-    rows = Message.objects.using(patient.alias).only("headers_text")
+def _next_of(database: ExaminedDatabase, queue: str, limit: int) -> Iterator[Message]:
+    rows = Message.objects.using(database.alias).only("headers_text")
     ready = rows.peek(queue, limit=limit)
     yield from ready
     if len(ready) < limit:

@@ -14,7 +14,7 @@ from django_dbqueue.databases import means
 from django_dbqueue.databases.retries import again
 from django_dbqueue.databases.statement import Row
 from django_dbqueue.doctor.check import a_file, answering, examines, to_see
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.states.counts import grouped
 
@@ -26,13 +26,13 @@ LONG_TRANSACTION: Final = 300.0
 """Seconds."""
 LARGE_LOG: Final = 64 * 1024 * 1024
 """Bytes of SQLite's write-ahead log, which starts over once no reader holds on to it."""
-_LOOK_AT_OLDEST: Final = "oldest-transaction"
+_OLDEST: Final = "oldest-transaction"
 
 
 @examines("history", on=answering("history status", "history metric"), grant=to_see)
-def history(patient: Patient) -> Iterable[Finding]:
+def history(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check how long InnoDB's history list is."""
-    rows = patient.answer("history status") or patient.answer("history metric")
+    rows = database.answer("history status") or database.answer("history metric")
     if not rows:
         yield note(_("The server doesn't report the length of its history list."))
         return
@@ -46,9 +46,9 @@ def history(patient: Patient) -> Iterable[Finding]:
 
 
 @examines("history", on=answering("dead rows"), needs_tables=True)
-def dead_rows(patient: Patient) -> Iterable[Finding]:
+def dead_rows(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check how many dead rows of the messages await the vacuum."""
-    [(dead, live)] = patient.answer("dead rows", patient.server.message) or [(0, 0)]
+    [(dead, live)] = database.answer("dead rows", database.server.message) or [(0, 0)]
     few = dead < DEAD_SHARE * (dead + live)
     yield _much(
         0 if few else int(dead),
@@ -68,16 +68,16 @@ def _much(count: int, *, fine_words: str, ill_words: str, shown: int | None = No
             "End whatever holds them: see the check '%s'. If nothing does, the server cleans up more slowly than it "
             "writes."
         )
-        % _LOOK_AT_OLDEST,
+        % _OLDEST,
     )
 
 
 @examines("history", on=a_file)
-def write_ahead_log(patient: Patient) -> Iterable[Finding]:
+def write_ahead_log(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check how large the write-ahead log has grown."""
-    if patient.connection.is_in_memory_db():
+    if database.connection.is_in_memory_db():
         return
-    log = Path(f"{patient.connection.settings_dict['NAME']}-wal")
+    log = Path(f"{database.connection.settings_dict['NAME']}-wal")
     size = log.stat().st_size if log.exists() else 0
     if size <= LARGE_LOG:
         yield fine(_("The write-ahead log is %s bytes long.") % grouped(size))
@@ -93,22 +93,22 @@ def write_ahead_log(patient: Patient) -> Iterable[Finding]:
 
 
 @examines("oldest-transaction", on=answering("oldest transactions"), grant=to_see)
-def oldest(patient: Patient) -> Iterable[Finding]:
+def oldest(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check for transactions that have been open for long.
 
     A prepared one holds on to everything until somebody ends it, even over restarts.
     """
-    questions = patient.server.facts.questions
-    if "sees sessions" in questions and not patient.answer("sees sessions")[0][0]:
+    questions = database.server.facts.questions
+    if "sees sessions" in questions and not database.answer("sees sessions")[0][0]:
         yield note(
-            _("The account %s may not see how long other accounts' transactions have been open.") % patient.account,
-            f"GRANT pg_read_all_stats TO {patient.account}",
+            _("The account %s may not see how long other accounts' transactions have been open.") % database.account,
+            f"GRANT pg_read_all_stats TO {database.account}",
         )
-    prepared = patient.answer("prepared transactions") if "prepared transactions" in questions else []
+    prepared = database.answer("prepared transactions") if "prepared transactions" in questions else []
     if prepared and prepared[0][1] > LONG_TRANSACTION:
         yield from _oldest(prepared, _("the prepared transaction %r"), "ROLLBACK PREPARED '%s'")
     try:
-        rows = again(lambda: patient.answer("oldest transactions"), passing=partial(means, kind="unshowable"))
+        rows = again(lambda: database.answer("oldest transactions"), passing=partial(means, kind="unshowable"))
     except Error as error:
         if not means(error, "unshowable"):
             raise
@@ -117,7 +117,7 @@ def oldest(patient: Patient) -> Iterable[Finding]:
             _("Run the doctor again when the server is less busy."),
         )
         return
-    sessions = patient.server.sessions
+    sessions = database.server.sessions
     yield from _oldest(rows, _("session %s"), sessions.end_session(0).sql if sessions else "")
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.consumers.registry import registered
 from django_dbqueue.doctor.check import examines
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.models import Message, Queue, Stream, Worker
@@ -29,10 +29,10 @@ MISSED: Final = 3
 
 
 @examines("workers", needs_tables=True)
-def workers(patient: Patient) -> Iterable[Finding]:
+def workers(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whose beat is late."""
-    now = clock(patient.alias)
-    rows = list(Worker.objects.using(patient.alias).order_by("late_at", "id")[:MOST])
+    now = clock(database.alias)
+    rows = list(Worker.objects.using(database.alias).order_by("late_at", "id")[:MOST])
     gone = [worker for worker in rows if not _lives(worker, now)]
     late = [worker for worker in rows if _lives(worker, now) and worker.late_at < now]
     for worker in gone[:MOST_NAMED]:
@@ -68,10 +68,10 @@ def workers(patient: Patient) -> Iterable[Finding]:
 
 
 @examines("unserved-queues", needs_tables=True)
-def unserved(patient: Patient) -> Iterable[Finding]:
+def unserved(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check which queues have messages, but neither a live worker nor a running stream."""
-    now = clock(patient.alias)
-    found = list(islice(_waiting(patient, _served(patient, now), _paused(patient), now), MOST_NAMED + 1))
+    now = clock(database.alias)
+    found = list(islice(_waiting(database, _served(database, now), _paused(database), now), MOST_NAMED + 1))
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield warning(
@@ -86,21 +86,23 @@ def _lives(worker: Worker, now: datetime) -> bool:
     return bool(now - worker.beat_at <= timedelta(seconds=MISSED * worker.beat_every))
 
 
-def _served(patient: Patient, now: datetime) -> set[str]:
+def _served(database: ExaminedDatabase, now: datetime) -> set[str]:
     """Return queues that are served now, according to rows; claims by SQL or a script leave none."""
-    rows = Worker.objects.using(patient.alias).order_by("-late_at")[:MOST]
+    rows = Worker.objects.using(database.alias).order_by("-late_at")[:MOST]
     queues = {name for worker in rows if _lives(worker, now) for name in worker.queues.split(",")}
-    streams: Any = Stream.objects.using(patient.alias).values_list("queue", "beat_at", "lease_seconds")[:MOST]
+    streams: Any = Stream.objects.using(database.alias).values_list("queue", "beat_at", "lease_seconds")[:MOST]
     return queues | {queue for queue, beat_at, lease in streams if now - beat_at <= timedelta(seconds=lease)}
 
 
-def _paused(patient: Patient) -> dict[str, Queue]:
-    return {queue.name: queue for queue in Queue.objects.using(patient.alias).filter(is_paused=True)[:MOST]}
+def _paused(database: ExaminedDatabase) -> dict[str, Queue]:
+    return {queue.name: queue for queue in Queue.objects.using(database.alias).filter(is_paused=True)[:MOST]}
 
 
-def _waiting(patient: Patient, served: set[str], paused: dict[str, Queue], now: datetime) -> Iterator[Finding]:
-    rows = Message.objects.using(patient.alias)
-    not_done = sorted({each.queue for each in ranges_in_use(session_of(patient.alias)) if each.may_hold("ready")})
+def _waiting(
+    database: ExaminedDatabase, served: set[str], paused: dict[str, Queue], now: datetime
+) -> Iterator[Finding]:
+    rows = Message.objects.using(database.alias)
+    not_done = sorted({each.queue for each in ranges_in_use(session_of(database.alias)) if each.may_hold("ready")})
     for name in not_done:
         if name in served and name not in paused:
             continue

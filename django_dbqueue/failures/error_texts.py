@@ -21,7 +21,7 @@ def error_text(error: str | BaseException | None) -> str | None:
     if error is None:
         return None
     if isinstance(error, BaseException):
-        error = _told(error)
+        error = _text_of(error)
     data = str(error).replace("\0", "\\0").encode("utf-8", "backslashreplace")
     return data[:MAX_ERROR_BYTES].decode("utf-8", "ignore")
 
@@ -50,7 +50,7 @@ def class_path(error: object) -> str | None:
         return None
 
 
-def _told(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     try:
         head = "".join(traceback.format_exception_only(error)).strip()
         trace = "".join(traceback.format_exception(error)).rstrip()  # that of a group is indented

@@ -26,7 +26,7 @@ TRIES: Final = 20
 """How often a group may be deleted between our INSERT and our read before we give up."""
 
 
-def blamed(session: Session, change: Change, queues: Iterable[str]) -> Change:
+def with_failures(session: Session, change: Change, queues: Iterable[str]) -> Change:
     """Return a change that knows which kind of failure it is in each queue of its messages.
 
     What a person does is not a failure, and what gives no error has no kind.

@@ -95,7 +95,7 @@ def kind_of(error: str, exception: str | None = None) -> Kind:
         body = [line.strip()[2:] if line.strip() != "|" else "" for line in takewhile(_is_of_the_group, body)]
     frames, rest = _walk(body)
     is_cut = end < 0 and not _class_of(rest) and len(text.encode()) >= MAX_ERROR_BYTES - 3
-    name = _as_traceback_says(exception) or _class_of(rest) or _class_of(head.split("\n")) or _words(head)
+    name = _by_traceback(exception) or _class_of(rest) or _class_of(head.split("\n")) or _words(head)
     if subs:
         name = f"{name} ({', '.join(sorted(set(subs)))})"
     return _kind(name, _first_of_the_user(frames) if is_cut else (frames[-1] if frames else ""))
@@ -142,13 +142,13 @@ def _without_traceback(text: str, exception: str | None) -> Kind:
         match = _PLACES[name].match(text) if name in _PLACES and len(text) <= _MOST_OF_OURS else None
         return _kind(name, match[1] if match else "")
     if exception is not None:
-        return _kind(_as_traceback_says(exception), "")
+        return _kind(_by_traceback(exception), "")
     if isinstance(getattr(builtins, name, None), type):
         return _kind(name, "")
     return _kind(_words(text), "")
 
 
-def _as_traceback_says(exception: str | None) -> str:
+def _by_traceback(exception: str | None) -> str:
     """Return the path of a class as the last line of a traceback has it; '' for None."""
     return (exception or "").removeprefix("builtins.").removeprefix("__main__.")
 
@@ -164,7 +164,7 @@ def _walk(lines: Sequence[str]) -> tuple[list[str], Sequence[str]]:
     frames: list[str] = []
     for number, line in enumerate(lines):
         if match := _FRAME.match(line):
-            frames.append(f"{_short(match[1])}:{match[2]}")
+            frames.append(f"{_relative(match[1])}:{match[2]}")
         elif line and not line.startswith(("    ", "  [Previous line repeated")):
             return frames, lines[number:]
     return frames, ()
@@ -199,7 +199,7 @@ def _first_of_the_user(frames: Sequence[str]) -> str:
     return next((place for place in frames[:-1] if not place.startswith("django_dbqueue/")), "")
 
 
-def _short(file: str) -> str:
+def _relative(file: str) -> str:
     """Return a file's path relative to its import root: the same wherever the code is deployed."""
     file = file.replace("\\", "/")
     if _PACKAGES.match(file):

@@ -34,8 +34,8 @@ class FlowKeeper:
 
     def turn(self) -> bool:
         """Look at the next edges and gates; return whether more are left than one turn looks at."""
-        more = self._look_at_edges()
-        return self._look_at_gates() or more
+        more = self._check_edges()
+        return self._check_gates() or more
 
     def forget(self, *, age: float) -> None:
         """Delete some of the flows that were sent ``age`` seconds ago, and none of whose messages is left."""
@@ -54,7 +54,7 @@ class FlowKeeper:
             for statement in flow_parts_sql.forget(self.session.server, flow):
                 self.session.run(statement)
 
-    def _look_at_edges(self) -> bool:
+    def _check_edges(self) -> bool:
         for _ in range(AT_ONCE // STEP):
             rows = self.session.fetch(flows_sql.edges_behind(self.session.server, *self._edge, STEP))
             done = sorted({row[0] for row in rows if row[3] == "done"})
@@ -71,10 +71,10 @@ class FlowKeeper:
             flow_moves.ended_well(self.session, done)
             flow_moves.died(self.session, dead)
 
-    def _look_at_gates(self) -> bool:
+    def _check_gates(self) -> bool:
         for _ in range(AT_ONCE // STEP):
             rows = self.session.fetch(flows_sql.gates_behind(self.session.server, self._gate, STEP))
-            flow_moves.look(self.session, [row[0] for row in rows])
+            flow_moves.check_gates(self.session, [row[0] for row in rows])
             self._gate = rows[-1][0] if len(rows) == STEP else 0
             if not self._gate:
                 return False

@@ -83,7 +83,7 @@ def not_done(server: Server, ids: Sequence[int]) -> Statement:
     return Statement(f"{named.sql} AND {NOT_DONE}", named.params)
 
 
-def standing(server: Server, flow: int, ranges: Sequence[tuple[int, int]]) -> Statement:
+def stages_of(server: Server, flow: int, ranges: Sequence[tuple[int, int]]) -> Statement:
     """Count what is left of a flow in these ranges of ids, by queue and state, with the lowest id of each."""
     state = (
         f"CASE WHEN {Stage.FINISHED.sql} THEN 'done' WHEN {Stage.DEAD.sql} THEN 'dead' "

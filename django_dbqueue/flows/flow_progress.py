@@ -50,7 +50,7 @@ class Progress(NamedTuple):
         return max(0, self.counted - self.finished - self.dead)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether every message has ended well."""
         return self.finished >= self.total
 
@@ -91,7 +91,7 @@ def estimate_of(session: DjangoSession, flow: int) -> Estimate:
 def _stages(session: DjangoSession, flow: int, chunks: Iterable[list[tuple[int, int]]]) -> tuple[FlowStage, ...]:
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for ranges in chunks:
-        for queue, state, messages, first in session.fetch(flow_parts_sql.standing(session.server, flow, ranges)):
+        for queue, state, messages, first in session.fetch(flow_parts_sql.stages_of(session.server, flow, ranges)):
             before, lowest = found.get((queue, state), (0, first))
             found[queue, state] = (before + messages, min(lowest, first))
     return tuple(FlowStage(*names, *numbers) for names, numbers in sorted(found.items()))

@@ -113,7 +113,7 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
     if session.server.returns_rows:
         rows = session.fetch(insert_of(session, items, returning="id", ignore=has_keys, parked=parked, flow=flow))
         if len(rows) < len(items):
-            raise DuplicateKey(items[0].queue, _first_taken(session, items), in_flow=True)
+            raise DuplicateKey(items[0].queue, _first_live_key(session, items), in_flow=True)
         ids = [row[0] for row in rows]
         return min(ids), max(ids)
     try:
@@ -121,12 +121,12 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
     except IntegrityError as error:
         if not is_duplicate(error):
             raise
-        raise DuplicateKey(items[0].queue, _first_taken(session, items), in_flow=True) from error
+        raise DuplicateKey(items[0].queue, _first_live_key(session, items), in_flow=True) from error
     [(step,)] = session.fetch(enqueue_sql.id_step())
     return first, first + (len(items) - 1) * step
 
 
-def _first_taken(session: DjangoSession, items: list[Sealed]) -> str | None:
+def _first_live_key(session: DjangoSession, items: list[Sealed]) -> str | None:
     """Return the first key that a live message has, or that occurs twice."""
     hashes = [item.key_hash for item in items if item.key_hash is not None]
     where = MESSAGE_COLUMNS.index("key_hash")
@@ -282,6 +282,6 @@ def _first_found(session: DjangoSession, flow: int, some_of: Callable[..., State
 
 
 def _drop(session: DjangoSession, ids: list[int], reason: str, actor: str | None) -> int:
-    said = f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}"
-    change = changes_sql.drop(session.server, said, actor=actor)
+    text = f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}"
+    change = changes_sql.drop(session.server, text, actor=actor)
     return moves.move(session, change, flow_parts_sql.not_done(session.server, ids))

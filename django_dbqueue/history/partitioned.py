@@ -64,7 +64,7 @@ def keep(session: DjangoSession) -> None:
     """Do what a worker does for the partitions, each minute: drop, add, and settle what a killed command has left."""
     if session.server.partitions is None:
         return
-    there = partitions.standing(session)
+    there = partitions.existing(session)
     if there:
         partitions.keep(session)
     elif there is None or _is_half_done(session):

@@ -59,7 +59,7 @@ def bounds(partitioner: Partitioner, every: int) -> list[int]:
     The first one gets all rows that there are, and has room for at least ``every`` more.
     """
     first = (partitioner.next_id() // every + 2) * every
-    return [first + every * place for place in range(1 + partitions.AHEAD)]
+    return [first + every * place for place in range(1 + partitions.SPARE)]
 
 
 def begin(partitioner: Partitioner, uppers: Sequence[int]) -> None:

@@ -64,11 +64,11 @@ class PostgreSQLPartitioner:
             self._run(sql.postgresql_index_again(*index) for index in indexes)
             self._run(sql.postgresql_count_on(counter))
             self.session.fetch(sql.postgresql_set_next_id(counter, next_id))
-            self._run(self._told_to(sql.postgresql_rights(first)))
+            self._run(self._written_by(sql.postgresql_rights(first)))
             self._run([sql.postgresql_attach(first, uppers[0]), sql.postgresql_drop_check(first)])
             self._run(parts.add(uppers[0], uppers[1:], is_occupied=False))
             self._run([parts.create(None)])
-            self._run(self._told_to(sql.postgresql_rights_to_count(TABLE, counter)))
+            self._run(self._written_by(sql.postgresql_rights_to_count(TABLE, counter)))
 
     def _swap_back(self, first: Partition) -> None:
         with alone(self.session):
@@ -77,7 +77,7 @@ class PostgreSQLPartitioner:
                 raise needs_copy()
             counter, next_id, _ = self._counter()
             indexes = self.session.fetch(sql.postgresql_attached_indexes(first.name))
-            rights = self._told_to(sql.postgresql_rights(TABLE))
+            rights = self._written_by(sql.postgresql_rights(TABLE))
             self._run([sql.postgresql_detach(first.name), sql.postgresql_drop_default(first.name)])
             self._run([sql.drop_table(TABLE)])
             self._run([sql.postgresql_rename(first.name, TABLE)])
@@ -92,7 +92,7 @@ class PostgreSQLPartitioner:
         counter = f'"{schema}"."{name}"'
         return counter, int(self.session.fetch(sql.postgresql_next_id(counter))[0][0]), bool(is_identity)
 
-    def _told_to(self, question: Statement) -> list[Statement]:
+    def _written_by(self, question: Statement) -> list[Statement]:
         """Return the statements that the server itself has written."""
         return [Statement(str(row[0]), ()) for row in self.session.fetch(question)]
 

@@ -18,7 +18,7 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.history import history_sql
 from django_dbqueue.statements import scan_sql
 
-AHEAD: Final = 2
+SPARE: Final = 2
 """Empty partitions that stand behind the one that is being filled."""
 SPLIT_AT_ONCE: Final = 20_000
 """Rows of the rest that a worker moves into a partition of their own, while archivers wait; an operator moves any."""
@@ -54,12 +54,12 @@ class Upkeep:
         return bool(self.drops or self.uppers)
 
 
-def standing(session: Session) -> list[Partition] | None:
+def existing(session: Session) -> list[Partition] | None:
     """Return the partitions in order; [] if the history is one table, or somebody else's; None if it isn't there."""
     sql = session.server.partitions
     if sql is None:
         return []
-    rows = session.fetch(sql.standing())
+    rows = session.fetch(sql.existing())
     if not rows:
         return None
     if not str(rows[-1][0]).endswith(REST):
@@ -82,7 +82,7 @@ def upkeep(session: Session, partitions: Sequence[Partition], *, most: int | Non
         [(rows,)] = session.fetch(history_sql.count_from(server, lower, most + 1))
         if rows > most:
             return Upkeep(drops, lower, (), is_occupied)
-    return Upkeep(drops, lower, bounds_ahead(lower, every, max(newest, purged)), is_occupied)
+    return Upkeep(drops, lower, next_bounds(lower, every, max(newest, purged)), is_occupied)
 
 
 def end_and_width(partitions: Sequence[Partition]) -> tuple[int, int]:
@@ -92,11 +92,11 @@ def end_and_width(partitions: Sequence[Partition]) -> tuple[int, int]:
     return newest.upper, newest.upper - (newest.lower or 0)
 
 
-def bounds_ahead(lower: int, every: int, newest: int) -> tuple[int, ...]:
-    """Return the upper bounds after ``lower`` with which ``AHEAD`` partitions stand behind the newest id's."""
-    standing_ahead = (lower - 1 - newest) // every  # below 0 if the rest has it
-    first = lower + every * max(1, -standing_ahead)
-    return tuple(range(first, lower + every * (AHEAD - standing_ahead) + 1, every))
+def next_bounds(lower: int, every: int, newest: int) -> tuple[int, ...]:
+    """Return the upper bounds after ``lower`` with which ``SPARE`` partitions stand behind the newest id's."""
+    spare = (lower - 1 - newest) // every  # below 0 if the rest has it
+    first = lower + every * max(1, -spare)
+    return tuple(range(first, lower + every * (SPARE - spare) + 1, every))
 
 
 def keep(session: Session) -> None:
@@ -114,12 +114,12 @@ def keep(session: Session) -> None:
 
 def change(session: Session, *, most: int | None) -> Upkeep:
     """Do it, or raise the database's error; return what was done: nothing if somebody else is at it."""
-    partitions = standing(session)
+    partitions = existing(session)
     nothing = Upkeep((), 0, (), is_occupied=False)
     if not partitions or not upkeep(session, partitions, most=most):
         return nothing
     with alone(session) as is_alone:
-        partitions = standing(session) if is_alone else None
+        partitions = existing(session) if is_alone else None
         return _do(session, upkeep(session, partitions, most=most)) if partitions else nothing
 
 

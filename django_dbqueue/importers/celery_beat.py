@@ -97,17 +97,17 @@ def schedules(using: str, *, queue: str) -> Schedules:
     Raises TableMissing, and SchedulesNotInstalled without cronsim, which checks the expressions.
     """
     check_tables(NAME, [PeriodicTask, Crontab, Interval], using)
-    told = Schedules()
+    found = Schedules()
     for row in PeriodicTask._base_manager.using(using).select_related("crontab", "interval").order_by("name"):
         try:
             entry = _entry(row, using, queue)
-            name = _name(row, told.entries)
+            name = _name(row, found.entries)
             read(name, entry)
         except (NotImportable, InvalidSchedule) as error:
-            told.reasons[row.name] = str(error)
+            found.reasons[row.name] = str(error)
         else:
-            told.entries[name] = entry
-    return told
+            found.entries[name] = entry
+    return found
 
 
 def _entry(row: PeriodicTask, using: str, queue: str) -> dict[str, Any]:
@@ -188,6 +188,6 @@ def _json(text: str, kind: type[Any]) -> Any:
     return value
 
 
-def _name(row: PeriodicTask, taken: dict[str, dict[str, Any]]) -> str:
+def _name(row: PeriodicTask, names: dict[str, dict[str, Any]]) -> str:
     name = _ODD.sub("-", row.name).strip("-_.:")[:50] or f"schedule-{row.pk}"
-    return f"{name}-{row.pk}" if name in taken else name
+    return f"{name}-{row.pk}" if name in names else name

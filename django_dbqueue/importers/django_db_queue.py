@@ -50,7 +50,7 @@ class DjangoDBQueue(ImportSource):
     def waiting(self, using: str) -> Q:  # noqa: ARG002 - no clock is asked
         return Q(state__in=("NEW", "READY"))
 
-    def standing(self, using: str) -> SourceCounts:
+    def counts(self, using: str) -> SourceCounts:
         counts = dict(ForeignJob._base_manager.using(using).order_by().values_list("state").annotate(count=Count("id")))
         waiting = counts.pop("NEW", 0) + counts.pop("READY", 0)
         running = counts.pop("PROCESSING", 0) + counts.pop("STOPPING", 0)

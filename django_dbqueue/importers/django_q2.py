@@ -63,7 +63,7 @@ class DjangoQ2(ImportSource):
         now = clock(using)
         return Q(lock__lte=now if settings.USE_TZ else timezone.make_naive(now))
 
-    def standing(self, using: str) -> SourceCounts:
+    def counts(self, using: str) -> SourceCounts:
         rows = OrmQ._base_manager.using(using)
         waiting = rows.filter(self.waiting(using)).count()
         return SourceCounts(waiting, rows.count() - waiting, 0)

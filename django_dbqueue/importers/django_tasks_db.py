@@ -50,7 +50,7 @@ class DjangoTasksDB(ImportSource):
     def waiting(self, using: str) -> Q:  # noqa: ARG002 - no clock is asked
         return Q(status="READY")
 
-    def standing(self, using: str) -> SourceCounts:
+    def counts(self, using: str) -> SourceCounts:
         counts = dict(
             DBTaskResult._base_manager.using(using).order_by().values_list("status").annotate(count=Count("id"))
         )

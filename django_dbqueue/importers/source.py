@@ -48,7 +48,7 @@ class ImportSource(ABC):
         """Return what selects the rows that nobody has begun, now."""
 
     @abstractmethod
-    def standing(self, using: str) -> SourceCounts:
+    def counts(self, using: str) -> SourceCounts:
         """Count the rows by what becomes of them."""
 
     @abstractmethod

@@ -30,7 +30,7 @@ STEP: Final = 500
 class ImportStep:
     """What became of the rows of one step."""
 
-    taken: Counter[str] = field(default_factory=Counter)
+    moved: Counter[str] = field(default_factory=Counter)
     """How many became messages, by queue."""
     refused: dict[Any, str] = field(default_factory=dict)
     """Rows that stay where they are: by primary key, why."""
@@ -46,18 +46,18 @@ def take_over(session: DjangoSession, source: ImportSource, *, limit: int | None
     TransactionNotAllowed inside the caller's transaction.
     """
     refuse_inside_atomic(session, "queue_import")
-    taken, missed = 0, list[Any]()
+    moved, missed = 0, list[Any]()
     for step in _steps(partial(_take, session, source), _waiting_keys(session, source), limit):
         missed += step.locked
-        taken += step.taken.total()
+        moved += step.moved.total()
         step.locked = []
         yield step
-    yield from _steps(partial(_take, session, source), missed, None if limit is None else limit - taken)
+    yield from _steps(partial(_take, session, source), missed, None if limit is None else limit - moved)
 
 
 def preview(session: DjangoSession, source: ImportSource, *, limit: int | None = None) -> Iterator[ImportStep]:
     """Read what would be taken over, without a lock or a change."""
-    yield from _steps(partial(_look_at, session, source), _waiting_keys(session, source), limit)
+    yield from _steps(partial(_preview, session, source), _waiting_keys(session, source), limit)
 
 
 def _steps(do: Callable[[list[Any]], ImportStep], keys: list[Any], limit: int | None) -> Iterator[ImportStep]:
@@ -66,7 +66,7 @@ def _steps(do: Callable[[list[Any]], ImportStep], keys: list[Any], limit: int | 
     while at < len(keys) and left:
         chunk = keys[at : at + min(STEP, left)]
         step = do(chunk)
-        at, left = at + len(chunk), left - step.taken.total()
+        at, left = at + len(chunk), left - step.moved.total()
         yield step
 
 
@@ -81,11 +81,11 @@ def _rows(session: DjangoSession, source: ImportSource, keys: Sequence[Any]) -> 
     return rows.order_by(*source.order)
 
 
-def _look_at(session: DjangoSession, source: ImportSource, keys: list[Any]) -> ImportStep:
+def _preview(session: DjangoSession, source: ImportSource, keys: list[Any]) -> ImportStep:
     step = ImportStep()
     for row in _rows(session, source, keys):
         if (message := _read(source, row, step)) is not None:
-            step.taken[message.queue] += 1
+            step.moved[message.queue] += 1
             step.examples.append((str(row.pk), message))
     return step
 
@@ -97,19 +97,19 @@ def _take(session: DjangoSession, source: ImportSource, keys: list[Any]) -> Impo
 def _step(session: DjangoSession, source: ImportSource, keys: list[Any]) -> ImportStep:
     step = ImportStep()
     by_queue: dict[str, list[Envelope]] = {}
-    taken: list[Any] = []
+    moved: list[Any] = []
     with session.transaction():
         rows = list(_rows(session, source, keys).select_for_update(skip_locked=True))
         for row in rows:
             message = _read(source, row, step)
             if message is not None:
                 by_queue.setdefault(message.queue, []).append(message.envelope)
-                taken.append(row.pk)
+                moved.append(row.pk)
         for queue, envelopes in by_queue.items():
             Message.objects.enqueue_many(envelopes, queue=queue, using=session.using)
-            step.taken[queue] = len(envelopes)
-        if taken:
-            _delete(session, source, taken)
+            step.moved[queue] = len(envelopes)
+        if moved:
+            _delete(session, source, moved)
     found = {row.pk for row in rows}
     step.locked = [key for key in keys if key not in found]
     return step

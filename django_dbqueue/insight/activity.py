@@ -61,9 +61,9 @@ def incoming(session: DjangoSession) -> Incoming:
     """Return how many messages arrived within the last minute; what was archived since is missing."""
     connection = session.connection
     rows = session.fetch(watch_sql.newest(session.server, MINUTE, NEWEST))
-    looked = sum(int(count) for _queue, count, _fresh, _first in rows)
+    read = sum(int(count) for _queue, count, _fresh, _first in rows)
     fresh = {str(queue): int(count) for queue, _all, count, _first in rows}
-    if looked < NEWEST or sum(fresh.values()) < looked:
+    if read < NEWEST or sum(fresh.values()) < read:
         return Incoming(fresh, is_estimate=False)
     first = min(to_utc(moment, connection) or clock(session.using) for *_, moment in rows)
     covered = max((clock(session.using) - first).total_seconds(), 0.001)

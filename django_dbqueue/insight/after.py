@@ -13,7 +13,7 @@ from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_DONE
 from django_dbqueue.models.message import Message
 from django_dbqueue.states.counts import Capped
 
-AHEAD: Final = 1_000
+MOST_COUNTED: Final = 1_000
 """Where counting of those before it stops."""
 NAMED: Final = 5
 """Messages before it that are named."""
@@ -26,7 +26,7 @@ def why_it_is_after(message: Message) -> Why | None:
     session = message._session
     if not session.fetch(flows_sql.has_gate(session.server, message.pk)):
         return None
-    before = session.fetch(flows_sql.ahead_of(session.server, message.pk, AHEAD + 1))
+    before = session.fetch(flows_sql.waited_for(session.server, message.pk, MOST_COUNTED + 1))
     if not before:
         return Why(
             "after_nobody", _("It waits for others of its flow, and all of them have ended."), verbs=("reject", "drop"),
@@ -40,7 +40,7 @@ def why_it_is_after(message: Message) -> Why | None:
         "%(count)s messages of its flow have not ended as it wants.",
         len(before),
     )
-    evidence.append(text % {"count": Capped(len(before), AHEAD)})
+    evidence.append(text % {"count": Capped(len(before), MOST_COUNTED)})
     if is_dead and needs == WHEN_DONE:
         return Why(
             "after_dead", _("It waits for #%(id)s, which is dead.") % {"id": number}, tuple(evidence),
@@ -48,8 +48,8 @@ def why_it_is_after(message: Message) -> Why | None:
             advice=_("Requeue or drop #%(id)s: then the flow goes on.") % {"id": number},
         )  # fmt: skip
     wanted = _("It waits until #%(id)s is dead.") if needs == WHEN_DEAD else _("It waits for #%(id)s of its flow.")
-    said = wanted % {"id": number}
-    return Why("after", said, tuple(evidence), verbs=("reject", "drop"), behind=number, error=message.error)
+    sentence = wanted % {"id": number}
+    return Why("after", sentence, tuple(evidence), verbs=("reject", "drop"), behind=number, error=message.error)
 
 
 def holds_its_flow(message: Message) -> tuple[str, ...]:

@@ -65,11 +65,11 @@ class Counter:
         reader = EndedReader(self._session)
         if progress is not None and _is_between_minutes(progress) and reader.first(progress.settled_to) is None:
             return False  # and its recorded progress may stay as it is
-        is_over = False
-        while not is_over and self._session.outermost(partial(self._step, reader)):
-            is_over = time.monotonic() - began > SECONDS
+        ran_out = False
+        while not ran_out and self._session.outermost(partial(self._step, reader)):
+            ran_out = time.monotonic() - began > SECONDS
         self._forget()
-        return is_over
+        return ran_out
 
     def count_to(self, moment: datetime, *, gives_up: Callable[[], bool]) -> bool:
         """Count all that ended before a moment, and what is due besides; False if it gave up before that.
@@ -168,10 +168,10 @@ class Counter:
             of_queues[ALL_QUEUES] = whole
             rows = QueueMinute.objects.using(self._session.using).filter(minute=minute, shown=shown)
             for queues in chunks(of_queues, _TOGETHER):
-                standing = rows.filter(queue__in=queues)
-                for row in standing:
+                existing = rows.filter(queue__in=queues)
+                for row in existing:
                     of_queues[row.queue].merge(cell_of(row))
-                standing.delete()
+                existing.delete()
             QueueMinute.objects.using(self._session.using).bulk_create(
                 (_as_minute(queue, minute, cell, shown=shown) for queue, cell in of_queues.items()), batch_size=80
             )

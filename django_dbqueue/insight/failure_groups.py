@@ -27,7 +27,7 @@ AT_ONCE: Final = 4
 """Groups per statement, each with up to ``CAP`` events."""
 STEP: Final = 500
 """Events per statement."""
-LOOKED_THROUGH: Final = 10_000
+SEARCHED: Final = 10_000
 """Newest events of a group that are searched for its dead messages."""
 
 
@@ -100,10 +100,10 @@ def groups(session: DjangoSession, ids: Sequence[int]) -> dict[int, FailureGroup
 def dead_messages(session: DjangoSession, failure: int, limit: int) -> tuple[list[int], bool]:
     """Return up to ``limit`` ids of a group's messages that are dead now, the most recently failed first.
 
-    Only the newest ``LOOKED_THROUGH`` events are searched; also return whether there are older ones.
+    Only the newest ``SEARCHED`` events are searched; also return whether there are older ones.
     """
     server, found, before = session.server, list[int](), 2**63 - 1
-    for _page in range(LOOKED_THROUGH // STEP):
+    for _page in range(SEARCHED // STEP):
         events = [row[0] for row in session.fetch(failures_sql.newest_events_of(server, failure, before, STEP))]
         if not events:
             return found, False

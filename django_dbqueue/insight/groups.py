@@ -135,7 +135,7 @@ def overviews(session: DjangoSession, groups: Iterable[RankedGroup], *, cap: int
     return found
 
 
-def look_at(session: DjangoSession, group: Group, *, cap: int) -> GroupOverview:
+def overview_of(session: DjangoSession, group: Group, *, cap: int) -> GroupOverview:
     """Look at one group."""
     [seen] = overviews(session, [RankedGroup(0, _EVER, group.lane, group.queue, group.name)], cap=cap)
     return seen

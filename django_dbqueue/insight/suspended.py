@@ -27,18 +27,18 @@ def suspension_of(message: Message, due: datetime) -> Why | None:
     sleep = steps.filter(kind=SLEEP, until=due).first()
     if sleep is None:
         return None
-    said = {"moment": _utc(due), "name": sleep.name}
-    return Why("sleeps", _("It sleeps until %(moment)s: its handler called sleep(“%(name)s”).") % said,
+    words = {"moment": _utc(due), "name": sleep.name}
+    return Why("sleeps", _("It sleeps until %(moment)s: its handler called sleep(“%(name)s”).") % words,
                verbs=("reject", "drop"), error=message.error)  # fmt: skip
 
 
 def _waits(message: Message, step: Step) -> Why:
-    said = {"event": step.body, "moment": "" if step.until is None else _utc(step.until)}
+    words = {"event": step.body, "moment": "" if step.until is None else _utc(step.until)}
     if step.until is None:
-        text = _("It waits for event “%(event)s”, without a timeout.") % said
+        text = _("It waits for event “%(event)s”, without a timeout.") % words
     else:
-        text = _("It waits for event “%(event)s”, until %(moment)s at most.") % said
-    advice = _("Event.objects.emit(“%(event)s”) wakes it.") % said
+        text = _("It waits for event “%(event)s”, until %(moment)s at most.") % words
+    advice = _("Event.objects.emit(“%(event)s”) wakes it.") % words
     return Why("waits_for_event", text, verbs=("reject", "drop"), advice=advice, error=message.error)
 
 

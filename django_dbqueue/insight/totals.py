@@ -35,10 +35,10 @@ def add_minutes(session: DjangoSession, since: datetime, until: datetime) -> Non
     for (queue, _), cell in minutes.items():
         cells.setdefault(queue, Cell()).merge(cell)
     for queues in chunks(cells, _TOGETHER):
-        standing = QueueTotal.objects.using(session.using).filter(queue__in=queues)
-        for total in standing:
+        existing = QueueTotal.objects.using(session.using).filter(queue__in=queues)
+        for total in existing:
             cells[total.queue].merge(cell_of(total))
-        standing.delete()
+        existing.delete()
         QueueTotal.objects.using(session.using).bulk_create(
             (_as_total(queue, cells[queue]) for queue in queues), batch_size=80
         )

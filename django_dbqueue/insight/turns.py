@@ -20,7 +20,7 @@ from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.spans import span
 from django_dbqueue.states.table import state_of
 
-AHEAD: Final = 1_000
+MOST_COUNTED: Final = 1_000
 """Where counting of those that wait before one stops."""
 NAMED: Final = 5
 """Messages in front of it that are named."""
@@ -121,13 +121,13 @@ def _idle(message: Message, before: tuple[str, ...]) -> Why:
 
 def _before(message: Message) -> tuple[str, ...]:
     session = message._session
-    [(count,)] = session.fetch(groups_sql.ahead(session.server, message.lane or 0, message.pk, AHEAD + 1))
+    [(count,)] = session.fetch(groups_sql.count_before(session.server, message.lane or 0, message.pk, MOST_COUNTED + 1))
     if not count:
         return (_("It is the next one of its group."),)
     text = ngettext(
         "%(count)s message of its group waits before it.", "%(count)s messages of its group wait before it.", count
     )
-    return (text % {"count": Capped(count, AHEAD)},)
+    return (text % {"count": Capped(count, MOST_COUNTED)},)
 
 
 def _words_of(group: Group) -> str:

@@ -31,7 +31,7 @@ from django_dbqueue.states.spent import is_spent
 from django_dbqueue.states.table import state_of
 from django_dbqueue.statuses import NEW
 
-AHEAD: Final = 1_000
+MOST_COUNTED: Final = 1_000
 """Where counting of the messages ahead of one stops."""
 UNDECODABLE: Final = "UndecodableMessage"
 
@@ -119,13 +119,13 @@ def _paused(queue: str, using: str | None) -> Queue | None:
 def _words_of(queue: Queue | None) -> tuple[str, ...]:
     if queue is None:
         return ()
-    said = {
+    words = {
         "queue": queue.name,
         "by": queue.paused_by or _("somebody"),
         "reason": queue.pause_reason or _("no reason given"),
         "since": "–" if queue.paused_at is None else f"{queue.paused_at:%Y-%m-%d %H:%M:%S} UTC",
     }
-    line = _("The queue %(queue)s has been paused since %(since)s, by %(by)s: %(reason)s") % said
+    line = _("The queue %(queue)s has been paused since %(since)s, by %(by)s: %(reason)s") % words
     if queue.paused_until is None:
         return (line,)
     end = _("The pause ends at %(moment)s; then claims continue automatically.")
@@ -140,19 +140,19 @@ def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool
         return Why("paused", text, _words_of(paused), verbs=("resume", "reject", "drop"), error=message.error)
     servers = servers_of(queue, session, now)
     if not servers.alive:
-        return _nobody(message, servers.silent, has_consumer(queue))
-    ahead = _ahead(message)
-    if ahead == 0:
+        return _unserved(message, servers.late, has_consumer(queue))
+    before = _count_before(message)
+    if before == 0:
         text = _("It is next: it has been due for %(span)s, and will be claimed first.")
         code, advice = "next", _("If it stays here, check whether the workers of the queue are busy or hang.")
     else:
         text = ngettext(
             "It waits for its turn: it has been due for %(span)s, and %(count)s message of its queue is ahead of it.",
             "It waits for its turn: it has been due for %(span)s, and %(count)s messages of its queue are ahead of it.",
-            ahead,
+            before,
         )
         code, advice = "queued", _("More workers, or more threads, process the queue faster.")
-    shown = Capped(ahead, AHEAD)
+    shown = Capped(before, MOST_COUNTED)
     due = message.available_at or now
     return Why(
         code, text % {"span": span(now - due), "count": shown}, servers.alive, verbs=("reject", "drop"), advice=advice,
@@ -160,10 +160,10 @@ def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool
     )  # fmt: skip
 
 
-def _nobody(message: Message, silent: tuple[str, ...], has_consumer: bool | None) -> Why:
+def _unserved(message: Message, late: tuple[str, ...], has_consumer: bool | None) -> Why:
     queue = message.queue
     start = _("Start one: manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
-    if silent:
+    if late:
         code, text = "workers_silent", _("It waits: the workers that served its queue have stopped sending heartbeats.")
     elif has_consumer is False:
         code = "no_consumer"
@@ -173,10 +173,10 @@ def _nobody(message: Message, silent: tuple[str, ...], has_consumer: bool | None
         } + _("manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
     else:
         code, text = "no_worker", _("It waits: no worker serves its queue.")
-    return Why(code, text, silent, verbs=("reject", "drop"), advice=start, error=message.error)
+    return Why(code, text, late, verbs=("reject", "drop"), advice=start, error=message.error)
 
 
-def _ahead(message: Message) -> int:
+def _count_before(message: Message) -> int:
     """Count the ready messages that a claim takes before this one, up to one more than the cap."""
     session = message._session
     ready, count = Message.objects.using(session.using).ready(message.queue), 0
@@ -190,7 +190,7 @@ def _ahead(message: Message) -> int:
         else:
             break
         for part in parts:
-            left = AHEAD + 1 - count
+            left = MOST_COUNTED + 1 - count
             count += len(part.order_by("available_at", "id").values_list("id", flat=True)[:left]) if left else 0
     return count
 
@@ -206,14 +206,14 @@ def _running(message: Message, now: datetime) -> Why:
         "span": span(abs(until - now))
     }
     evidence = (*owner.evidence, lease)
-    taken = {"span": span(now - (message.claimed_at or now)), "owner": owner.name}
+    words = {"span": span(now - (message.claimed_at or now)), "owner": owner.name}
     if owner.is_stream:
-        return _in_stream(message, owner, evidence, taken, is_over=until <= now)
+        return _in_stream(message, owner, evidence, words, is_expired=until <= now)
     if until <= now:
         served = bool(servers_of(message.queue, message._session, now).alive)
         return Why(
             "lease_over",
-            _("It is stuck: its lease has expired, and its holder, %(owner)s, has not settled it.") % taken,
+            _("It is stuck: its lease has expired, and its holder, %(owner)s, has not settled it.") % words,
             evidence,
             verbs=("requeue", "release", "drop"),
             advice=_("A worker that serves the queue rescues it automatically within two seconds.")
@@ -224,35 +224,35 @@ def _running(message: Message, now: datetime) -> Why:
     if owner.answer is Answer.GONE:
         return Why(
             "owner_gone",
-            _("According to its row it is running, but its holder, %(owner)s, is gone.") % taken, evidence,
+            _("According to its row it is running, but its holder, %(owner)s, is gone.") % words, evidence,
             verbs=("requeue", "release"), error=message.error,
             advice=_(
                 "It comes back automatically, when a worker has found that the holder is gone, or when its lease "
                 "expires."
             ),
         )  # fmt: skip
-    if owner.answer is Answer.SILENT:
+    if owner.answer is Answer.NO_HEARTBEAT:
         return Why(
             "owner_silent",
-            _("It is running, but its holder, %(owner)s, has stopped sending heartbeats.") % taken, evidence,
+            _("It is running, but its holder, %(owner)s, has stopped sending heartbeats.") % words, evidence,
             verbs=("requeue", "release"), error=message.error,
             advice=_("It comes back automatically when its lease expires."),
         )  # fmt: skip
     return Why(
-        "running", _("It is not stuck: %(owner)s has been working on it for %(span)s.") % taken, evidence,
+        "running", _("It is not stuck: %(owner)s has been working on it for %(span)s.") % words, evidence,
         verbs=("release", "requeue"), error=message.error,
         advice=_("If the holder hangs, release the message; whatever the holder reports later changes nothing."),
     )  # fmt: skip
 
 
 def _in_stream(
-    message: Message, owner: Owner, evidence: tuple[str, ...], taken: dict[str, str], *, is_over: bool
+    message: Message, owner: Owner, evidence: tuple[str, ...], words: dict[str, str], *, is_expired: bool
 ) -> Why:
-    if not is_over:
-        text = _("It is held by a consuming stream of Spark: %(owner)s has held it for %(span)s.") % taken
+    if not is_expired:
+        text = _("It is held by a consuming stream of Spark: %(owner)s has held it for %(span)s.") % words
         return Why("stream", text, evidence, verbs=("release", "requeue"), advice=owner.advice, error=message.error)
     text = (
         _("It is stuck: %(owner)s, a consuming stream of Spark, holds it, and the lease of that claim has expired.")
-        % taken
+        % words
     )
     return Why("stream_over", text, evidence, verbs=("requeue", "release"), advice=owner.advice, error=message.error)

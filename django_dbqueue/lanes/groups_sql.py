@@ -37,7 +37,7 @@ def sizes(server: Server, lanes: Sequence[int], limit: int) -> Statement:
     return Statement(f"SELECT {', '.join(columns)}", tuple(each for lane in lanes for each in (lane, limit) * 3))
 
 
-def ahead(server: Server, lane: int, message_id: int, limit: int) -> Statement:
+def count_before(server: Server, lane: int, message_id: int, limit: int) -> Statement:
     """Count who stands before a message in its line, up to the limit."""
     return Statement(
         f"SELECT COUNT(*) FROM (SELECT message_id FROM {server.line}{server.use[Index.PRIMARY]} "
@@ -48,15 +48,15 @@ def ahead(server: Server, lane: int, message_id: int, limit: int) -> Statement:
 
 def with_ticket(server: Server, places: Sequence[tuple[int, int]]) -> Statement:
     """Read which messages, given as lane and id, have a ticket of their lane."""
-    return _standing(server, server.ticket, places)
+    return _found_in(server, server.ticket, places)
 
 
 def in_line(server: Server, places: Sequence[tuple[int, int]]) -> Statement:
     """Read which messages, given as lane and id, stand in their line."""
-    return _standing(server, server.line, places)
+    return _found_in(server, server.line, places)
 
 
-def _standing(server: Server, table: str, places: Sequence[tuple[int, int]]) -> Statement:
+def _found_in(server: Server, table: str, places: Sequence[tuple[int, int]]) -> Statement:
     given = server.values(("lane", "held_by"), places)
     return Statement(
         f"SELECT k.lane, k.message_id FROM {given.sql} {server.join_each} {table} AS k"

@@ -46,16 +46,16 @@ def _free_tickets(session: Session, lanes: Collection[int], width_of: WidthOf) -
     """Return the lowest free ticket of each lane where somebody waits, as lane and number."""
     out: dict[int, set[int]] = {}
     width: dict[int, int] = {}
-    for lane, first, ticket, own_width, is_paused in session.fetch(lanes_sql.standing(session.server, [*lanes])):
+    for lane, first, ticket, own_width, is_paused in session.fetch(lanes_sql.occupancy(session.server, [*lanes])):
         if first is None or is_paused:
             continue
         width[lane] = width_of(lane) if own_width is None else own_width
         out.setdefault(lane, set()).update(() if ticket is None else (ticket,))
-    return [(lane, number) for lane, taken in sorted(out.items()) if (number := _lowest_free(taken)) < width[lane]]
+    return [(lane, number) for lane, used in sorted(out.items()) if (number := _lowest_free(used)) < width[lane]]
 
 
-def _lowest_free(taken: Collection[int]) -> int:
-    return next(number for number in range(len(taken) + 1) if number not in taken)
+def _lowest_free(used: Collection[int]) -> int:
+    return next(number for number in range(len(used) + 1) if number not in used)
 
 
 def _take_and_give(

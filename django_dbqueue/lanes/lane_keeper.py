@@ -36,7 +36,7 @@ class LaneKeeper:
         """Look at the next lanes and tickets; return whether more are left than one turn looks at."""
         more = self._kick_lanes()
         more = self._free_tickets() or more
-        return self._look_at_followers() or more
+        return self._check_followers() or more
 
     def _kick_lanes(self) -> bool:
         for _ in range(AT_ONCE // STEP):
@@ -51,14 +51,14 @@ class LaneKeeper:
     def _free_tickets(self) -> bool:
         for _ in range(AT_ONCE // STEP):
             rows = self.session.fetch(lanes_sql.tickets_behind(self.session.server, *self._ticket, STEP))
-            if ended := [LanePlace(row[0], row[2], row[3] or "") for row in rows if _is_over(row[3], row[4])]:
+            if ended := [LanePlace(row[0], row[2], row[3] or "") for row in rows if _has_ended(row[3], row[4])]:
                 self.session.outermost(partial(self._leave, ended))
             self._ticket = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-1, 0)
             if self._ticket == (-1, 0):
                 return False
         return True
 
-    def _look_at_followers(self) -> bool:
+    def _check_followers(self) -> bool:
         """Take those out of the followers who don't run any more: somebody has moved their rows by hand."""
         for _ in range(AT_ONCE // STEP):
             rows = self.session.fetch(lanes_sql.followers_behind(self.session.server, *self._follower, STEP))
@@ -74,7 +74,7 @@ class LaneKeeper:
             self.session.run(
                 lanes_sql.leave(self.session.server, [(line, message_id) for line, message_id, _ in moved])
             )
-            if new := [(followers_of(line), message_id) for line, message_id, standing in moved if standing == "new"]:
+            if new := [(followers_of(line), message_id) for line, message_id, state in moved if state == "new"]:
                 stand_in_line(self.session, new)
 
     def _leave(self, ended: list[LanePlace]) -> None:
@@ -82,6 +82,6 @@ class LaneKeeper:
             lane_moves.leave(self.session, ended)
 
 
-def _is_over(queue: str | None, standing: str) -> bool:
+def _has_ended(queue: str | None, fate: str) -> bool:
     """Return whether a ticket's message no longer keeps it: somebody has moved its row by hand."""
-    return standing == "ended" or (standing == "dead" and conf.queue_options(queue or "").on_dead != conf.HOLD)
+    return fate == "ended" or (fate == "dead" and conf.queue_options(queue or "").on_dead != conf.HOLD)

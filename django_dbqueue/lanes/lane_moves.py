@@ -93,7 +93,7 @@ def let_in(session: DjangoSession, place: LanePlace) -> None:
     session.run(lanes_sql.leave(session.server, [(place.lane, place.id)]))
     if session.fetch(groups_sql.with_ticket(session.server, [(place.lane, place.id)])):
         return
-    out = {row[2] for row in session.fetch(lanes_sql.standing(session.server, [place.lane]))}
+    out = {row[2] for row in session.fetch(lanes_sql.occupancy(session.server, [place.lane]))}
     session.run(
         lanes_sql.draw(
             session.server, [(place.lane, next(number for number in count() if number not in out))], place.id

@@ -80,14 +80,14 @@ def behind(server: Server, lanes: Sequence[int], limit: int) -> Statement:
     )
 
 
-def follow(server: Server, taken: Sequence[tuple[int, int]]) -> Statement:
+def follow(server: Server, claimed: Sequence[tuple[int, int]]) -> Statement:
     """Let messages, given as lane and id, stand among those taken along, and no more in their lines."""
-    given = server.values(("from_lane", "taken"), taken)
+    given = server.values(("from_lane", "taken"), claimed)
     same = "t.lane = given.from_lane AND t.message_id = given.taken"
     return server.update_each(server.line, given, "lane = -1 - given.from_lane", same)
 
 
-def standing(server: Server, lanes: Sequence[int]) -> Statement:
+def occupancy(server: Server, lanes: Sequence[int]) -> Statement:
     """Read of each lane: who waits first, a ticket that is out (one row each, or NULL), and what it has of its own.
 
     A plain read: it waits for nobody.
@@ -156,11 +156,11 @@ def let_run(server: Server, ids: Sequence[int], *, paced: bool = False) -> State
     """Make parked messages due: now, or when their senders wanted, or (``paced``) when their groups' turn is."""
     named, due = server.id_in(ids), server.later_of("due_at", server.now)
     if paced:
-        ahead = (
+        wait = (
             f"SELECT (g.scheduled - {server.clock_us}) / 1000000.0 FROM {server.group} AS g "
             f"WHERE g.lane = {server.message}.lane"
         )
-        due = server.later_of(due, server.plus(server.now, f"({ahead})"))
+        due = server.later_of(due, server.plus(server.now, f"({wait})"))
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {due} "
         f"WHERE {named.sql} AND {condition_of(server, 'waiting')}",
@@ -257,10 +257,10 @@ def tickets_behind(server: Server, lane: int, ticket: int, limit: int) -> Statem
     The standing is 'lives', 'dead', or 'ended': done, or not there any more.
     """
     ended = f"m.id IS NULL OR {Stage.FINISHED.sql}"
-    standing = f"CASE WHEN {ended} THEN 'ended' WHEN {Stage.DEAD.sql} THEN 'dead' ELSE 'lives' END"
+    fate = f"CASE WHEN {ended} THEN 'ended' WHEN {Stage.DEAD.sql} THEN 'dead' ELSE 'lives' END"
     behind = server.behind(("lane", "ticket"), (lane, ticket))
     return Statement(
-        f"SELECT k.lane, k.ticket, k.message_id, m.queue, {standing} FROM (SELECT lane, ticket, message_id "
+        f"SELECT k.lane, k.ticket, k.message_id, m.queue, {fate} FROM (SELECT lane, ticket, message_id "
         f"FROM {server.ticket}{server.use[Index.PRIMARY]} WHERE {behind.sql} "
         f"ORDER BY lane, ticket LIMIT %s) AS k LEFT JOIN {server.message} AS m ON m.id = k.message_id "
         "ORDER BY k.lane, k.ticket",

@@ -88,11 +88,11 @@ def leave(
     freed: nobody must wait for what follows there.
     """
     pairs = sorted((place.lane, place.id) for place in places)
-    standing = pairs if may_wait else []
+    places_left = pairs if may_wait else []
     if may_follow:
-        standing = [*standing, *((followers_of(lane), message_id) for lane, message_id in pairs)]
-    if standing:
-        session.run(lanes_sql.leave(session.server, standing))
+        places_left = [*places_left, *((followers_of(lane), message_id) for lane, message_id in pairs)]
+    if places_left:
+        session.run(lanes_sql.leave(session.server, places_left))
     if not hands_over:
         session.run(lanes_sql.free(session.server, pairs))
         return {lane for lane, _ in pairs}
@@ -141,7 +141,7 @@ class PacedMessage(NamedTuple):
     message_id: int
     interval: int
     """Microseconds between two starts."""
-    ahead: int
+    lead: int
     """Microseconds that the schedule can be ahead of now: as many starts as there are tickets."""
 
 
@@ -162,7 +162,7 @@ def _paced(heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | N
 def _schedule(session: Session, paced: Sequence[PacedMessage]) -> None:
     if new := [pace.message_id for pace in paced if pace.head.row is None]:
         session.run(rates_sql.make_groups(session.server, new))
-    session.run(rates_sql.step(session.server, [(pace.head.lane, pace.interval, pace.ahead) for pace in paced]))
+    session.run(rates_sql.step(session.server, [(pace.head.lane, pace.interval, pace.lead) for pace in paced]))
 
 
 def _leave_stale(session: Session, heads: Sequence[Head]) -> None:

@@ -40,8 +40,8 @@ def acked_with_their_rows(messages: Sequence[HeldMessage], session: DjangoSessio
             connection.savepoint_commit(beginning)
         except DatabaseError as error:
             raise TransactionBroken(messages[0].pk) from error
-        standing = zip(messages, earlier, strict=True)
-        unsettled = [message for message, before in standing if message.settlements_pending == before]
+        pairs = zip(messages, earlier, strict=True)
+        unsettled = [message for message, before in pairs if message.settlements_pending == before]
         if len(messages) == 1 and unsettled:
             moves.settle_one(messages[0], session, "ack", moves.ack_of(session, messages[0].queue))
         elif lost := settle.ack_many(unsettled, session):

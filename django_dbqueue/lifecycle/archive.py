@@ -64,14 +64,14 @@ class DoneWalk:
     """Once something was passed by: the priority, and the last row that was. None: begin with the oldest of all."""
     _left: LeftBehind = field(default_factory=LeftBehind)
 
-    def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
+    def archive(self, *, age: float, checks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that finished ``age`` seconds ago or earlier; return how many.
 
-        It stops after the last one, soon after ``looks`` rows were met, after ``limit`` rows were moved, or when
+        It stops after the last one, soon after ``checks`` rows were met, after ``limit`` rows were moved, or when
         another archiver is active and ``wait`` is false. Rows that can't leave are passed by, and named in the log.
         """
         place = self._place
-        moved = looked = 0
+        moved = checked = 0
         for priority in priorities_in_use(self.session, self.queue, DONE):
             if place is not None and priority > place[0]:
                 continue
@@ -83,13 +83,13 @@ class DoneWalk:
             while True:
                 self._place = (priority, behind) if behind is not None or self._place is not None else None
                 wanted = BATCH if limit is None else min(BATCH, limit - moved)
-                if not wanted or (looks is not None and looked >= looks):
+                if not wanted or (checks is not None and checked >= checks):
                     return moved
                 done = archive_sql.finished(self.session.server, self.queue, priority, age, wanted, behind=behind)
                 batch = _move(self.session, self._left, done, wait=wait, may_be_dead=False)
                 if batch is None:
                     return moved
-                moved, looked = moved + batch.moved, looked + batch.found
+                moved, checked = moved + batch.moved, checked + batch.found
                 if batch.last is not None and batch.moved < batch.found:
                     behind = Behind(as_text(batch.last[1]), batch.last[0])
                 if batch.found < wanted:
@@ -133,21 +133,21 @@ class DeadWalk:
     """The priority and the id of the last row that was checked; None before the first."""
     _left: LeftBehind = field(default_factory=LeftBehind)
 
-    def archive(self, *, age: float, looks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
+    def archive(self, *, age: float, checks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that died ``age`` seconds ago or earlier; return how many.
 
-        It stops after the last dead row, soon after ``looks`` rows were checked, after ``limit`` rows were moved, or
+        It stops after the last dead row, soon after ``checks`` rows were checked, after ``limit`` rows were moved, or
         when another archiver is active and ``wait`` is false.
         """
         server = self.session.server
-        looked = moved = 0
+        checked = moved = 0
         place = self._place
         for priority in priorities_in_use(self.session, self.queue, NEW):
             if place is not None and priority > place[0]:
                 continue
             after = place[1] if place is not None and priority == place[0] else 0
             while True:
-                if moved == limit or (looks is not None and looked >= looks):
+                if moved == limit or (checks is not None and checked >= checks):
                     self._place = (priority, after)
                     return moved
                 left = None if limit is None else limit - moved
@@ -159,7 +159,7 @@ class DeadWalk:
                 if batch is None:
                     self._place = (priority, after)
                     return moved
-                moved, looked = moved + batch.moved, looked + len(rows)
+                moved, checked = moved + batch.moved, checked + len(rows)
                 cut = len(old) == left
                 if len(rows) < BATCH and not cut:
                     break

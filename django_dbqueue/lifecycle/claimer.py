@@ -23,8 +23,8 @@ from django_dbqueue.databases.statement import SPENT_BEFORE, Mark, Tie, new_toke
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.moves import untied
-from django_dbqueue.lifecycle.settle import Short
-from django_dbqueue.sessions.django_session import Ahead, DjangoSession, MessageType
+from django_dbqueue.lifecycle.settle import FewerHeld
+from django_dbqueue.sessions.django_session import DjangoSession, MessageType, Prelude
 from django_dbqueue.sessions.retry import is_passing, is_refused
 from django_dbqueue.states.spent import is_spent
 
@@ -32,11 +32,11 @@ WAITED_SHARE = 0.1
 """Share of the lease that a claim sent together with acks, which wait for locks, may take."""
 
 
-class Beside(Protocol):
+class Partner(Protocol):
     """What shares a claim's transaction, and therefore its commit."""
 
-    def send(self) -> Ahead | None:
-        """Return what goes into that transaction, if anything; called again on a restart. Its check may raise Short."""
+    def send(self) -> Prelude | None:
+        """Return what goes into that transaction, if anything; called again on a restart. Its check may raise FewerHeld."""
 
     def committed(self) -> None:
         """Note that the transaction committed."""
@@ -67,45 +67,45 @@ class Claimer:
     low_water: LowWater = field(default_factory=LowWater)
     _terms: Terms = field(init=False, repr=False)
     _source: ClaimSource = field(init=False, repr=False)
-    _beside: Beside | None = None
+    _partner: Partner | None = None
     """What shares the transaction of the claim that is being made."""
 
     def claim(self, limit: int, *, lease: float, max_reads: int) -> list[Any]:
         """Return up to ``limit`` claimed messages, in order; if fewer, and ``low_water.saw_all``, no more was due."""
         return [claimed.message for claimed in self.take(limit, lease=lease, max_reads=max_reads)]
 
-    def take(self, limit: int, *, lease: float, max_reads: int, beside: Beside | None = None) -> list[Claimed]:
+    def take(self, limit: int, *, lease: float, max_reads: int, partner: Partner | None = None) -> list[Claimed]:
         """Claim, and leave it to the handling thread to build the messages.
 
-        ``beside`` is what may go into the same transaction. The claim goes alone if there is none, or if it is Short or
+        ``partner`` is what may go into the same transaction. The claim goes alone if there is none, or if it is FewerHeld or
         refused.
         """
-        taken: list[Claimed] = []
+        messages: list[Claimed] = []
         followers: Followers = {}
-        self._terms, self._beside = Terms(0, self.worker_id, lease, max_reads), beside
+        self._terms, self._partner = Terms(0, self.worker_id, lease, max_reads), partner
         while True:
             self.followers = {}
-            ask = partial(self.low_water.claim, self.session, self.queue, limit - len(taken), self)
+            ask = partial(self.low_water.claim, self.session, self.queue, limit - len(messages), self)
             try:
                 claimed, spent = self.session.outermost(ask, passing=self._passes)
-            except (Short, DatabaseError) as error:
-                if self._beside is None or not (isinstance(error, Short) or is_refused(error)):
+            except (FewerHeld, DatabaseError) as error:
+                if self._partner is None or not (isinstance(error, FewerHeld) or is_refused(error)):
                     raise
-                self._beside.refused()
-                self._beside = None
+                self._partner.refused()
+                self._partner = None
                 continue
-            taken += claimed
+            messages += claimed
             followers |= self.followers
             if not spent:
                 self.followers = followers
-                return taken
+                return messages
             for each in spent:
                 signals.message_died.send(self.model, queue=self.queue, message_id=each.claim.id, error=SPENT_BEFORE)
 
     def _passes(self, error: BaseException) -> bool:
         passes = is_passing(error)
-        if passes and self._beside is not None:
-            self._beside.undone()
+        if passes and self._partner is not None:
+            self._partner.undone()
         return passes
 
     @contextmanager
@@ -116,8 +116,8 @@ class Claimer:
         self.followers = {}
         with self.session.transaction(saves_a_journey=True), self._sending():
             yield True
-        if self._beside is not None:
-            self._beside.committed()
+        if self._partner is not None:
+            self._partner.committed()
 
     def find(self, priority: int, limit: int, mark: Mark | None) -> tuple[list[Claimed], Mark | None]:
         """Take what is due after the mark."""
@@ -128,32 +128,32 @@ class Claimer:
         # most are delivered for the first time
         return found.read_count > 1 and is_spent(found.read_count - 1, found.max_reads)
 
-    def hold(self, taken: list[Claimed], spent: list[Claimed]) -> None:
+    def hold(self, claimed: list[Claimed], spent: list[Claimed]) -> None:
         """Take along those that follow what was taken in their groups, and bury what had no reads left."""
-        if taken and self.in_a_row > 1:
-            most = (self.room - len(taken)) // 2
-            self.followers = take_along(self._source, taken, each=self.in_a_row - 1, most=most)
+        if claimed and self.in_a_row > 1:
+            most = (self.room - len(claimed)) // 2
+            self.followers = take_along(self._source, claimed, each=self.in_a_row - 1, most=most)
         if spent:
             change = bury(self.session, self.queue, [each.claim for each in spent])
             untied(self.session, change, [Tie(each.claim.id, self.queue, each.lane, each.flow) for each in spent])
 
     def _sending(self) -> AbstractContextManager[None]:
         """Send what shares the transaction with the claim's first statement, or before it where that one is timed."""
-        ahead = None if self._beside is None else self._beside.send()
-        if ahead is None:
+        prelude = None if self._partner is None else self._partner.send()
+        if prelude is None:
             return nullcontext()
-        if self.low_water.saw_all or ahead.finish is not None:
-            self.session.run_ahead(ahead)
+        if self.low_water.saw_all or prelude.finish is not None:
+            self.session.run_prelude(prelude)
             return nullcontext()
         began = time.monotonic()
 
         def check(matched: int) -> None:
-            ahead.check(matched)
+            prelude.check(matched)
             # PostgreSQL's clock stands still for statements sent together, so the leases began with the acks
             if time.monotonic() - began > WAITED_SHARE * self._terms.lease:
-                raise Short
+                raise FewerHeld
 
-        return self.session.ahead_of_the_first(ahead._replace(check=check))
+        return self.session.with_first_statement(prelude._replace(check=check))
 
 
 def claim_by_id(

@@ -74,8 +74,8 @@ def check_on_conflict(on_conflict: str) -> None:
 
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
-    said = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
-    return seal(envelope, queue=queue, **said._asdict())
+    defaults = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
+    return seal(envelope, queue=queue, **defaults._asdict())
 
 
 def _enqueue_once(
@@ -146,63 +146,63 @@ def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict:
         rows = session.fetch(enqueue_sql.live_by_hash(server, [item.key_hash or ""]))
         if not rows:
             return None
-        standing = hydrate(model, session.using, rows[0])
-        standing.outcome = "ignored"
+        live = hydrate(model, session.using, rows[0])
+        live.outcome = "ignored"
         if on_conflict == "error":
             raise DuplicateKey(item.queue, item.key)
-        if on_conflict == "update" and overwrite(session, standing, item):
+        if on_conflict == "update" and overwrite(session, live, item):
             if item.lane is None:
                 notify(session, item.queue, 1)
-            standing = hydrate(model, session.using, session.fetch(enqueue_sql.by_id(server, standing.pk))[0])
-            standing.outcome = "updated"
-        return standing
+            live = hydrate(model, session.using, session.fetch(enqueue_sql.by_id(server, live.pk))[0])
+            live.outcome = "updated"
+        return live
 
 
-def overwrite(session: DjangoSession, standing: HeldMessage, item: Sealed) -> bool:
+def overwrite(session: DjangoSession, live: HeldMessage, item: Sealed) -> bool:
     """Give a live message new content, unless it is the same already; its running claim ends."""
-    if _says_the_same(standing, item) and not _says_another_time(session, standing, item):
+    if _has_same_content(live, item) and not _changes_due_time(session, live, item):
         return False
     if item.lane is not None:
         lane_moves.refuse_without_commit(session)
-    if session.run(enqueue_sql.overwrite(session.server, standing.pk, item, due_moment(session, item))) != 1:
+    if session.run(enqueue_sql.overwrite(session.server, live.pk, item, due_moment(session, item))) != 1:
         return False
-    if (standing.lane, item.lane) != (None, None):
-        lane_moves.overwritten(session, standing.pk, item.queue, old=standing.lane, new=item.lane)
-    if standing.claim_token is not None:  # what a handler has done was for the content before
-        forget_steps(session, [standing.pk])
+    if (live.lane, item.lane) != (None, None):
+        lane_moves.overwritten(session, live.pk, item.queue, old=live.lane, new=item.lane)
+    if live.claim_token is not None:  # what a handler has done was for the content before
+        forget_steps(session, [live.pk])
     return True
 
 
-def _says_the_same(standing: HeldMessage, item: Sealed) -> bool:
+def _has_same_content(live: HeldMessage, item: Sealed) -> bool:
     return (
-        (standing.body, standing.content_type, standing.priority, standing.lane)
+        (live.body, live.content_type, live.priority, live.lane)
         == (item.body, item.content_type, item.priority, item.lane)
-        and _have_the_same_headers(standing.headers_text, item.headers)
-        and item.max_reads in (None, standing.max_reads)
-        and item.lease_seconds in (None, standing.lease_seconds)
+        and _have_the_same_headers(live.headers_text, item.headers)
+        and item.max_reads in (None, live.max_reads)
+        and item.lease_seconds in (None, live.lease_seconds)
     )
 
 
-def _have_the_same_headers(standing: str | None, sent: str | None) -> bool:
+def _have_the_same_headers(stored: str | None, sent: str | None) -> bool:
     """Return whether the headers are the same, but for the trace in which each was sent."""
-    if standing == sent:
+    if stored == sent:
         return True
     try:
-        there, here = codecs.decode_headers(standing), codecs.decode_headers(sent)
+        there, here = codecs.decode_headers(stored), codecs.decode_headers(sent)
     except UndecodableMessage:
         return False
     return {**there, **dict.fromkeys(PROPAGATED)} == {**here, **dict.fromkeys(PROPAGATED)}
 
 
-def _says_another_time(session: DjangoSession, standing: Any, item: Sealed) -> bool:
+def _changes_due_time(session: DjangoSession, live: Any, item: Sealed) -> bool:
     """Return whether the due time changes. A past moment means now, which changes nothing for a message already due."""
     if item.at is None:
         return item.delay > 0
-    if item.at >= standing.due_at:
-        return bool(item.at > standing.due_at)
+    if item.at >= live.due_at:
+        return bool(item.at > live.due_at)
     connection = session.connection
     [(now,)] = session.fetch(session.server.clock())
-    return bool(standing.due_at > standing._meta.get_field("due_at").from_db_value(now, None, connection))
+    return bool(live.due_at > live._meta.get_field("due_at").from_db_value(now, None, connection))
 
 
 def notify(session: DjangoSession, queue: str, changed: int) -> None:

@@ -87,16 +87,16 @@ def _enqueue_all(
 
 
 def sealed_for(items: Iterable[object], queue: str) -> Iterable[Sealed]:
-    said = conf.for_senders(queue)._asdict()
+    defaults = conf.for_senders(queue)._asdict()
     plain: Sealed | None = None
     for index, item in enumerate(items):
         try:
             if isinstance(item, Envelope):
-                sealed = seal(item, queue=queue, **said)
+                sealed = seal(item, queue=queue, **defaults)
             elif plain is None:
-                sealed = plain = seal(Envelope(item), queue=queue, **said)
+                sealed = plain = seal(Envelope(item), queue=queue, **defaults)
             else:
-                sealed = plain.with_payload(item, max_bytes=said["max_bytes"])
+                sealed = plain.with_payload(item, max_bytes=defaults["max_bytes"])
         except InvalidMessage as error:
             key = f" (key {item.key!r})" if isinstance(item, Envelope) and item.key is not None else ""
             raise InvalidMessage(f"Item {index}{key}: {error} Nothing was enqueued.") from error
@@ -144,11 +144,11 @@ def _insert_new(
     ids: Ids,
 ) -> list[Sealed]:
     """Handle the keys that exist, insert the others; return what has to be checked again."""
-    standing = _standing(session, [item.key_hash for item in chunk if item.key_hash is not None])
+    live = _live_ids(session, [item.key_hash for item in chunk if item.key_hash is not None])
     first: set[str] = set()
     new, again = [], []
     for item in chunk:
-        if item.key_hash is None or (item.key_hash not in standing and item.key_hash not in first):
+        if item.key_hash is None or (item.key_hash not in live and item.key_hash not in first):
             new.append(item)
             first.add(item.key_hash or "")
         elif item.key_hash in first:
@@ -157,8 +157,8 @@ def _insert_new(
             raise DuplicateKey(item.queue, item.key)
         else:
             if item.once is not None:
-                ids[item.once.hash] = standing[item.key_hash]
-            changed = on_conflict == "update" and _overwrite_standing(model, session, item)
+                ids[item.once.hash] = live[item.key_hash]
+            changed = on_conflict == "update" and _overwrite_live(model, session, item)
             counts["updated" if changed else "ignored"] += 1
     refused: list[Sealed] = []
     if loose := [item for item in new if item.lane is None]:
@@ -169,7 +169,7 @@ def _insert_new(
     return [*refused, *again]
 
 
-def _standing(session: DjangoSession, hashes: list[str]) -> dict[str, int]:
+def _live_ids(session: DjangoSession, hashes: list[str]) -> dict[str, int]:
     """Return the ids of the live messages that have these keys, by the keys' hashes."""
     found: dict[str, int] = {}
     server = session.server
@@ -179,7 +179,7 @@ def _standing(session: DjangoSession, hashes: list[str]) -> dict[str, int]:
     return found
 
 
-def _overwrite_standing(model: MessageType, session: DjangoSession, item: Sealed) -> bool:
+def _overwrite_live(model: MessageType, session: DjangoSession, item: Sealed) -> bool:
     rows = session.fetch(enqueue_sql.live_by_hash(session.server, [item.key_hash or ""]))
     return bool(rows) and overwrite(session, hydrate(model, session.using, rows[0]), item)
 

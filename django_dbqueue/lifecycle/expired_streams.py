@@ -12,10 +12,10 @@ from django.apps import apps
 
 from django_dbqueue import conf, signals
 from django_dbqueue.claims.burial import Death, listen
-from django_dbqueue.lifecycle.rescue import tell_rescued
+from django_dbqueue.lifecycle.rescue import announce_rescued
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
 from django_dbqueue.streams.stream_lanes import LaneRules
-from django_dbqueue.streams.stream_release import LEASE_OVER, Given, free_expired
+from django_dbqueue.streams.stream_release import LEASE_EXPIRED, ReleasedPart, free_expired
 
 Result = TypeVar("Result")
 
@@ -35,7 +35,7 @@ def _send(death: Death) -> None:
 
 def requeue_expired(model: MessageType, session: DjangoSession) -> int:
     """Release, charged and as a crash, what streams with ``on_expired=requeue`` let expire; return how many."""
-    return free_expired(session, partial(_tell, model), limit=AT_ONCE, rules_of=_rules_of)
+    return free_expired(session, partial(_announce, model), limit=AT_ONCE, rules_of=_rules_of)
 
 
 def _rules_of(queue: str) -> LaneRules:
@@ -43,7 +43,7 @@ def _rules_of(queue: str) -> LaneRules:
     return LaneRules(options.group_limit, options.on_dead == conf.HOLD)
 
 
-def _tell(model: MessageType, given: Given) -> None:
-    evidence = f"the lease of claim {given.number} of stream {given.stream} has expired"
-    error = LEASE_OVER.format(number=given.number, stream=given.stream)
-    tell_rescued(model, given.queue, given.rows, evidence, error)
+def _announce(model: MessageType, part: ReleasedPart) -> None:
+    evidence = f"the lease of claim {part.number} of stream {part.stream} has expired"
+    error = LEASE_EXPIRED.format(number=part.number, stream=part.stream)
+    announce_rescued(model, part.queue, part.rows, evidence, error)

@@ -48,7 +48,7 @@ def ended_well(session: DjangoSession, members: Sequence[int]) -> None:
     for ids in chunks(members, MAX_IDS):
         if waiters := session.fetch(flows_sql.waiters_for(session.server, ids)):
             session.run(flows_sql.forget_edges_from(session.server, ids))
-            look_after_commit(session, {row[0] for row in waiters})
+            check_after_commit(session, {row[0] for row in waiters})
 
 
 def died(session: DjangoSession, members: Sequence[int]) -> None:
@@ -62,10 +62,10 @@ def died(session: DjangoSession, members: Sequence[int]) -> None:
                 session.run(statement)
         if after:
             session.run(flows_sql.forget_finished_edges_from(session.server, ids))
-        look_after_commit(session, after | set(fired))
+        check_after_commit(session, after | set(fired))
 
 
-class Look:
+class GateCheck:
     """A look for open gates, once the transaction is committed."""
 
     def __init__(self, using: str, downstream: Collection[int]) -> None:
@@ -74,7 +74,7 @@ class Look:
 
     def __call__(self) -> None:
         try:
-            look(session_of(self.using), self.downstream)
+            check_gates(session_of(self.using), self.downstream)
         except DatabaseError:
             logger.warning(
                 "%s messages of flows could not be looked after once what they waited for was committed; a worker "
@@ -82,7 +82,7 @@ class Look:
             )  # fmt: skip
 
 
-def look_after_commit(session: DjangoSession, downstream: Collection[int]) -> None:
+def check_after_commit(session: DjangoSession, downstream: Collection[int]) -> None:
     """Look for open gates once the transaction is committed: all of a transaction at once.
 
     Where only Django's TestCase has begun one, which never commits, look now.
@@ -91,16 +91,16 @@ def look_after_commit(session: DjangoSession, downstream: Collection[int]) -> No
         return
     connection: Any = session.connection
     if is_only_a_testcase(connection):
-        look(session, downstream)
+        check_gates(session, downstream)
         return
     for savepoints, hook, *_ in reversed(connection.run_on_commit):
-        if isinstance(hook, Look) and hook.using == session.using and savepoints == set(connection.savepoint_ids):
+        if isinstance(hook, GateCheck) and hook.using == session.using and savepoints == set(connection.savepoint_ids):
             hook.downstream.update(downstream)
             return
-    transaction.on_commit(Look(session.using, downstream), using=session.using)
+    transaction.on_commit(GateCheck(session.using, downstream), using=session.using)
 
 
-def look(session: DjangoSession, downstream: Collection[int]) -> int:
+def check_gates(session: DjangoSession, downstream: Collection[int]) -> int:
     """Let those of these messages run that wait for nobody any more; return how many gates were open."""
     found = 0
     for ids in chunks(sorted(downstream), MAX_IDS):

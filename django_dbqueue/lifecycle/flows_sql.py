@@ -167,10 +167,10 @@ def gates_behind(server: Server, downstream: int, limit: int) -> Statement:
 def edges_behind(server: Server, upstream: int, downstream: int, limit: int) -> Statement:
     """Read the next edges, and whether the upstream is 'done', 'dead' or 'lives'; gates are none."""
     done = f"m.id IS NULL OR {Stage.FINISHED.sql}"
-    standing = f"CASE WHEN {done} THEN 'done' WHEN {Stage.DEAD.sql} THEN 'dead' ELSE 'lives' END"
+    fate = f"CASE WHEN {done} THEN 'done' WHEN {Stage.DEAD.sql} THEN 'dead' ELSE 'lives' END"
     behind = server.behind(("upstream", "downstream"), (max(upstream, 1), downstream))
     return Statement(
-        f"SELECT e.upstream, e.downstream, e.needs, {standing} FROM (SELECT upstream, downstream, needs "
+        f"SELECT e.upstream, e.downstream, e.needs, {fate} FROM (SELECT upstream, downstream, needs "
         f"FROM {server.edge} WHERE {behind.sql} ORDER BY upstream, downstream LIMIT %s) AS e "
         f"LEFT JOIN {server.message} AS m ON m.id = e.upstream ORDER BY e.upstream, e.downstream",
         (*behind.params, limit),
@@ -182,7 +182,7 @@ def has_gate(server: Server, downstream: int) -> Statement:
     return Statement(f"SELECT needs FROM {server.edge} WHERE downstream = %s AND upstream = 0", (downstream,))
 
 
-def ahead_of(server: Server, downstream: int, limit: int) -> Statement:
+def waited_for(server: Server, downstream: int, limit: int) -> Statement:
     """Read for whom a message waits: id, status, whether it is dead, of what queue; the dead first."""
     dead = f"CASE WHEN {Stage.DEAD.sql} THEN 1 ELSE 0 END"
     return Statement(

@@ -58,8 +58,8 @@ def hydrator(
     gather = _gatherer(model, columns, tuple(own), tuple(same))
     fill = filler(model)
 
-    def make(row: Sequence[object], anew: Sequence[object] = ()) -> Any:
-        return fill(model, using, gather(row, anew, same))
+    def make(row: Sequence[object], per_row: Sequence[object] = ()) -> Any:
+        return fill(model, using, gather(row, per_row, same))
 
     return make
 
@@ -76,10 +76,10 @@ def _gatherer(
     cells = {name: f"row[{at}]" for at, name in enumerate(names)}
     unread = {name: cells.pop(name) for name in moments if name not in own and name not in same}
     cells |= {name: f"same[{name!r}]" for name in same}
-    cells |= {name: f"anew[{at}]" for at, name in enumerate(own)}
+    cells |= {name: f"per_row[{at}]" for at, name in enumerate(own)}
     cells[UNREAD] = _display(unread)
     made: dict[str, Any] = {}
-    exec(f"def gather(row, anew, same):\n    return {_display(cells)}", made)
+    exec(f"def gather(row, per_row, same):\n    return {_display(cells)}", made)
     gather: Callable[..., dict[str, object]] = made["gather"]
     return gather
 

@@ -22,7 +22,7 @@ from django_dbqueue.databases.statement import LanePlace, Tie, chunks
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.failures.error_texts import class_path, error_text
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
@@ -83,7 +83,7 @@ def _settle_one(message: HeldMessage, session: DjangoSession, verb: str, change:
         work = partial(session.run, fences_sql.settle(session.server, change, claims))
     else:
         if change.event is not None and change.event.text:
-            change = blamed(session, change, [message.queue])
+            change = with_failures(session, change, [message.queue])
         work = partial(settle, session, change, claims, ties)
     if session.outermost(work) != 1:
         message.lease_lost = True
@@ -120,16 +120,16 @@ def settle(session: DjangoSession, change: Change, claims: list[Claim], ties: Ti
     return count
 
 
-def settle_and_tell(session: DjangoSession, change: Change, claims: list[Claim], ties: Ties = None) -> set[int]:
+def settle_returning(session: DjangoSession, change: Change, claims: list[Claim], ties: Ties = None) -> set[int]:
     """Do as ``settle`` does where UPDATE returns rows; return the ids that were moved."""
     if change.in_lane == "stays" or (ties is not None and not ties):
         return {row[0] for row in _settled(session, change, claims, session.fetch, returning=True) or ()}
     with session.transaction():
         tied = _tied(session, claims, ties)
-        told = {row[0] for row in _settled(session, change, claims, session.fetch, returning=True) or ()}
-        if tied := [tie for tie in tied if tie.id in told]:
+        ids = {row[0] for row in _settled(session, change, claims, session.fetch, returning=True) or ()}
+        if tied := [tie for tie in tied if tie.id in ids]:
             untied(session, change, tied)
-    return told
+    return ids
 
 
 def _settled(

@@ -26,7 +26,7 @@ def take(server: Server, seconds: Mapping[str, float]) -> Statement:
     )
 
 
-def taken(server: Server, hashes: Sequence[str]) -> Statement:
+def read_back(server: Server, hashes: Sequence[str]) -> Statement:
     """Read what the above took, where it returns no rows."""
     # One is read under the lock that the INSERT has, past the caller's snapshot. For a list, the servers may read a
     # small table in full, and wait for everybody's locks; a snapshot shows what its own transaction took

@@ -37,7 +37,7 @@ def take(session: DjangoSession, tokens: Iterable[OnceToken]) -> dict[str, int]:
         rows = session.fetch(once_sql.take(session.server, ordered))
     else:
         session.run(once_sql.take(session.server, ordered))
-        rows = session.fetch(once_sql.taken(session.server, [*ordered]))
+        rows = session.fetch(once_sql.read_back(session.server, [*ordered]))
     messages: dict[str, int] = dict(rows)
     return {token: message for token in ordered if (message := messages.get(token, UNSEEN)) != 0}
 
@@ -73,9 +73,9 @@ def _in_history(model: MessageType, session: DjangoSession, message_id: int) -> 
         return None
     outcome, *row = rows[0]
     columns = ("id", *ARCHIVED_COLUMNS)
-    told = dict(zip(columns, row, strict=True))
-    group = told["group_name"]
+    values = dict(zip(columns, row, strict=True))
+    group = values["group_name"]
     rest: dict[str, Any] = dict.fromkeys(UNARCHIVED_COLUMNS)
     rest["status"] = NEW if outcome == "dead" else DONE
-    rest["lane"] = None if group is None else lane_of(told["queue"], group)
+    rest["lane"] = None if group is None else lane_of(values["queue"], group)
     return hydrator(model, session.using, columns, **rest)(row)

@@ -15,7 +15,7 @@ from django.db import DatabaseError
 from django_dbqueue import signals
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases.statement import Row, Statement, holes
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -26,7 +26,7 @@ from django_dbqueue.states.table import Stage
 from django_dbqueue.statuses import RUNNING
 
 BATCH = 500
-LEASE_OVER = "LeaseOver: the lease ended without an answer; the handler hung, was cut off, or its process died."
+LEASE_EXPIRED = "LeaseOver: the lease ended without an answer; the handler hung, was cut off, or its process died."
 
 _named = set[int]()
 """What the log has named: it is overdue at every look."""
@@ -49,14 +49,14 @@ def rescue(
     for queue in queues_in_use(session) if queues is None else queues:
         for priority in priorities_in_use(session, queue, RUNNING):
             while rows := session.outermost(partial(_rescue_range, session, queue, priority, but_token)):
-                tell_rescued(model, queue, rows, "lease over", LEASE_OVER)
+                announce_rescued(model, queue, rows, "lease over", LEASE_EXPIRED)
                 rescued += len(rows)
                 if len(rows) < BATCH or (limit is not None and rescued >= limit):
                     break
     return rescued
 
 
-def tell_rescued(model: MessageType, queue: str, rows: Sequence[Row], evidence: str, error: str) -> None:
+def announce_rescued(model: MessageType, queue: str, rows: Sequence[Row], evidence: str, error: str) -> None:
     """Send the signals for a queue's rescued messages.
 
     Each row begins with its id, its reads and its reads allowed, as they were before the rescue.
@@ -74,7 +74,7 @@ def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: 
         names = ("id", "read_count", "max_reads")
         rows = session.fetch(claims_sql.due(server, names, queue, RUNNING, priority, BATCH, but_token=but_token))
         if rows:
-            change = blamed(session, changes_sql.rescue(server, LEASE_OVER), [queue])
+            change = with_failures(session, changes_sql.rescue(server, LEASE_EXPIRED), [queue])
 
             def rescue_these(ids: list[int]) -> None:
                 where = Statement(f"id IN ({holes(len(ids))}) AND {Stage.CLAIMED.sql}", tuple(ids))

@@ -13,11 +13,11 @@ from typing import TypeVar
 from django_dbqueue import hooks, signals
 from django_dbqueue.databases import Change, Claim, Statement
 from django_dbqueue.databases.statement import MAX_IDS, Tie, chunks
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties, ack_of, extend_of, nack_of, reject_of, ties_known
-from django_dbqueue.sessions.django_session import Ahead, DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, Prelude
 from django_dbqueue.statements import changes_sql, fences_sql
 
 Held = TypeVar("Held", bound=HeldMessage)
@@ -102,8 +102,8 @@ def _settle_these(
         kept: dict[Claim, Change] = {}
         queues, ties = {message.queue for message in chunk}, ties_known(chunk)
         for change, claims in changes.items():
-            told = blamed(session, change, queues)
-            kept |= dict.fromkeys(settle_claims(session, told, claims, ties=ties), change)
+            recorded = with_failures(session, change, queues)
+            kept |= dict.fromkeys(settle_claims(session, recorded, claims, ties=ties), change)
         for message in chunk:
             if message.claim in kept:
                 done = kept[message.claim]
@@ -155,19 +155,19 @@ def _settle_layer(
 ) -> set[Claim]:
     if len(claims) == 1 and then is None:
         return set(claims) if session.outermost(lambda: moves.settle(session, change, claims, ties)) else set()
-    move = _move_and_tell if session.server.returns_rows else _move_counted
+    move = _move_returning if session.server.returns_rows else _move_counted
     moved = session.outermost(lambda: move(session, change, claims, ties, then))
     return {claim for claim in claims if claim.id in moved}
 
 
-def _move_and_tell(
+def _move_returning(
     session: DjangoSession, change: Change, claims: list[Claim], ties: Ties, then: Then | None
 ) -> set[int]:
     """Move where the server returns the rows that it moved."""
     if then is None:
-        return moves.settle_and_tell(session, change, claims, ties)
+        return moves.settle_returning(session, change, claims, ties)
     with session.transaction():
-        if moved := moves.settle_and_tell(session, change, claims, ties):
+        if moved := moves.settle_returning(session, change, claims, ties):
             then(moved)
         return moved
 
@@ -180,10 +180,10 @@ def _move_counted(
     try:
         with session.transaction():
             if moves.settle(session, change, claims, ties) < len(claims):
-                raise Short
+                raise FewerHeld
             if then is not None:
                 then(everything)
-    except Short:
+    except FewerHeld:
         with session.transaction():
             held = {row[0] for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims)))}
             if held:
@@ -200,16 +200,16 @@ def settling_all(
     claims: list[Claim],
     ties: Mapping[int, Tie],
     then: Statement | None,
-) -> Ahead:
-    """Return the statement that moves all that these claims hold, without an event; Short if some are lost."""
+) -> Prelude:
+    """Return the statement that moves all that these claims hold, without an event; FewerHeld if some are lost."""
 
     def check(moved: int) -> None:
         if moved < len(claims):
-            raise Short
+            raise FewerHeld
 
     finish = partial(moves.untied, session, change, ties.values()) if ties else None
-    return Ahead(fences_sql.settle(session.server, change, claims), check, then, finish)
+    return Prelude(fences_sql.settle(session.server, change, claims), check, then, finish)
 
 
-class Short(Exception):
+class FewerHeld(Exception):
     """Fewer rows were moved than the caller holds claims for."""

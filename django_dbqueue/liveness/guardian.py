@@ -22,16 +22,16 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.databases import means
 from django_dbqueue.databases.sessions_sql import SessionsSQL
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import held_by, move
-from django_dbqueue.lifecycle.rescue import BATCH, tell_rescued
+from django_dbqueue.lifecycle.rescue import BATCH, announce_rescued
 from django_dbqueue.liveness.late_workers import Late, late_workers, lock, workers
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbLater
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import changes_sql, fences_sql
 
-LOOK_AGAIN: Final = 0.25
+RECHECK_AFTER: Final = 0.25
 """Seconds after which a worker that seems to be gone is checked again."""
 PERSISTS: Final = 2.0
 """Seconds for which a session must have been gone."""
@@ -45,7 +45,7 @@ SETTLES: Final = 3.0
 logger = logging.getLogger(__name__)
 
 
-class Taken(NamedTuple):
+class RescuedRow(NamedTuple):
     """A rescued message, as it was before."""
 
     id: int
@@ -62,14 +62,14 @@ class Guardian:
         self._raw: Any = None
         self._server = ""
         self._gone_since: dict[Late, float] = {}
-        self._said_blind = False
+        self._warned_blind = False
 
     @property
     def suspects(self) -> int:
         """Return how many workers seem to be gone and await the next check."""
         return len(self._gone_since)
 
-    def look(self) -> int:
+    def check(self) -> int:
         """Judge which workers are gone; return how many messages were rescued. Call it often."""
         here = self.server()
         if not here:
@@ -128,21 +128,21 @@ class Guardian:
         except DatabaseError as error:
             if not means(error, "hidden"):
                 raise
-            if not self._said_blind:
-                self._said_blind = True
+            if not self._warned_blind:
+                self._warned_blind = True
                 logger.warning("%s", _blind_words())
             return set()
 
     def _judge(self, worker: Late) -> int:
         rescued = 0
         while True:
-            taken, is_all = self._session.outermost(partial(self._rescue_some, worker))
-            _tell(taken, worker.evidence)
-            rescued += len(taken)
-            if is_all or not taken:
+            messages, is_all = self._session.outermost(partial(self._rescue_some, worker))
+            _announce(messages, worker.evidence)
+            rescued += len(messages)
+            if is_all or not messages:
                 return rescued
 
-    def _rescue_some(self, worker: Late) -> tuple[list[Taken], bool]:
+    def _rescue_some(self, worker: Late) -> tuple[list[RescuedRow], bool]:
         """Rescue up to BATCH messages of a worker that is still gone; delete its row with the last of them.
 
         Its row is locked: a beat that arrives now waits, and finds the row gone. Rows that are locked elsewhere (a
@@ -162,20 +162,20 @@ class Guardian:
                 if part
                 else []
             )
-            taken = self._taken([row[0] for row in free])
-            ids = {row.id for row in taken}
+            messages = self._read([row[0] for row in free])
+            ids = {row.id for row in messages}
             if ids:
                 change = changes_sql.rescue(here, f"WorkerGone: {worker.evidence}.")
-                change = blamed(self._session, change, {row.queue for row in taken})
+                change = with_failures(self._session, change, {row.queue for row in messages})
                 move(self._session, change, fences_sql.held(here, [claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
                 workers(self._session).filter(pk=worker.id).delete()
-        return taken, is_all
+        return messages, is_all
 
-    def _taken(self, ids: list[int]) -> list[Taken]:
+    def _read(self, ids: list[int]) -> list[RescuedRow]:
         rows = Message.objects.using(self._session.using).filter(pk__in=ids)
-        return [Taken(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
+        return [RescuedRow(*row) for row in rows.values_list("id", "queue", "read_count", "max_reads")]
 
 
 def _unjudged(worker: Late) -> Late:
@@ -183,10 +183,10 @@ def _unjudged(worker: Late) -> Late:
     return worker._replace(is_overdue=False)
 
 
-def _tell(taken: list[Taken], evidence: str) -> None:
-    for queue in {message.queue: None for message in taken}:
-        rows = [(each.id, each.read_count, each.max_reads) for each in taken if each.queue == queue]
-        tell_rescued(Message, queue, rows, evidence, f"WorkerGone: {evidence}.")
+def _announce(messages: list[RescuedRow], evidence: str) -> None:
+    for queue in {message.queue: None for message in messages}:
+        rows = [(each.id, each.read_count, each.max_reads) for each in messages if each.queue == queue]
+        announce_rescued(Message, queue, rows, evidence, f"WorkerGone: {evidence}.")
 
 
 def _blind_words() -> str:

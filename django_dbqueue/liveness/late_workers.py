@@ -70,8 +70,8 @@ def forget_workers(session: DjangoSession, *, age: float) -> None:
 
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
-    silent = workers(session).filter(beat_at__lt=DbLater(-age)).values_list("pk", "beat_at", "server")
-    for worker_id, beat_at, here in silent[:AT_ONCE]:
+    stopped = workers(session).filter(beat_at__lt=DbLater(-age)).values_list("pk", "beat_at", "server")
+    for worker_id, beat_at, here in stopped[:AT_ONCE]:
         with session.transaction():
             if lock(session, worker_id, beat_at, here):
                 workers(session).filter(pk=worker_id).delete()

@@ -20,7 +20,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.spans import span
 from django_dbqueue.streams.ownership import is_running
 
-LOOKED_AT: Final = 1_000
+MOST_READ: Final = 1_000
 """Workers that are checked per queue."""
 NAMED: Final = 5
 
@@ -29,7 +29,7 @@ class Answer(Enum):
     """What the signs say about a holder."""
 
     LIVES = "lives"
-    SILENT = "silent"
+    NO_HEARTBEAT = "silent"
     GONE = "gone"
     UNKNOWN = "unknown"
 
@@ -50,7 +50,7 @@ class Servers:
     """The workers and streams that serve a queue, one line of text each."""
 
     alive: tuple[str, ...]
-    silent: tuple[str, ...]
+    late: tuple[str, ...]
 
 
 def owner_of(message: Message, now: datetime) -> Owner:
@@ -65,8 +65,8 @@ def owner_of(message: Message, now: datetime) -> Owner:
         return _worker(worker, session, now)
     name = _("session %(id)s") % {"id": message.conn_id}
     if message.worker_id is not None:
-        said = _("Its worker no longer has a row: it ended, or was found dead.")
-        return Owner(name, Answer.GONE, (said,))
+        text = _("Its worker no longer has a row: it ended, or was found dead.")
+        return Owner(name, Answer.GONE, (text,))
     sign = sign_of_session(session, message.conn_id)
     answer = {Sign.THERE: Answer.LIVES, Sign.GONE: Answer.GONE, Sign.UNKNOWN: Answer.UNKNOWN}[sign]
     evidence = (
@@ -86,25 +86,25 @@ def _worker(worker: Worker, session: DjangoSession, now: datetime) -> Owner:
     evidence = (beat, _words(sign, worker.conn_id, lock=worker.session_lock))
     if not is_overdue(worker.beat_at, worker.beat_every, now):
         return Owner(name, Answer.LIVES, evidence)
-    return Owner(name, Answer.GONE if sign is Sign.GONE else Answer.SILENT, evidence)
+    return Owner(name, Answer.GONE if sign is Sign.GONE else Answer.NO_HEARTBEAT, evidence)
 
 
 def _words(sign: Sign, conn_id: int | None, *, lock: int | None = None) -> str:
-    said = {"id": conn_id, "lock": lock}
+    ids = {"id": conn_id, "lock": lock}
     if sign is Sign.UNKNOWN:
-        return _("Whether its session %(id)s still exists can't be seen from here.") % said
+        return _("Whether its session %(id)s still exists can't be seen from here.") % ids
     if lock is not None:
         if sign is Sign.THERE:
-            return _("Its session %(id)s holds its named lock %(lock)s.") % said
-        return _("The named lock %(lock)s of its session %(id)s is free: that session is gone.") % said
+            return _("Its session %(id)s holds its named lock %(lock)s.") % ids
+        return _("The named lock %(lock)s of its session %(id)s is free: that session is gone.") % ids
     if sign is Sign.THERE:
-        return _("Its session %(id)s is in the server's list.") % said
-    return _("Its session %(id)s is not in the server's list.") % said
+        return _("Its session %(id)s is in the server's list.") % ids
+    return _("Its session %(id)s is not in the server's list.") % ids
 
 
 def _stream(claim: StreamClaim, session: DjangoSession, now: datetime) -> Owner:
-    said = {"name": claim.stream, "number": claim.number}
-    name = _("stream %(name)s, claim %(number)s") % said
+    words = {"name": claim.stream, "number": claim.number}
+    name = _("stream %(name)s, claim %(number)s") % words
     stream = Stream.objects.using(session.using).filter(pk=claim.stream).first()
     runs = is_running(session, claim.stream)
     evidence = [_("A query is running the stream.") if runs else _("No query is running the stream.")]
@@ -119,21 +119,21 @@ def _stream(claim: StreamClaim, session: DjangoSession, now: datetime) -> Owner:
                 "Start the query again, which continues with this claim; or release all claims of the stream: "
                 "manage.py queue_pipeline release --stream %(name)s"
             )
-            % said
+            % words
         )
-    return Owner(name, Answer.LIVES if runs else Answer.SILENT, tuple(evidence), is_stream=True, advice=advice)
+    return Owner(name, Answer.LIVES if runs else Answer.NO_HEARTBEAT, tuple(evidence), is_stream=True, advice=advice)
 
 
 def servers_of(queue: str, session: DjangoSession, now: datetime) -> Servers:
     """Say which workers and streams serve a queue."""
-    rows = Worker.objects.using(session.using).filter(queues__contains=queue).order_by("-beat_at")[:LOOKED_AT]
+    rows = Worker.objects.using(session.using).filter(queues__contains=queue).order_by("-beat_at")[:MOST_READ]
     workers = [worker for worker in rows if queue in worker.queues.split(",")]
     alive = [_busy(worker, now) for worker in workers if now - worker.beat_at <= ALIVE_WITHIN]
-    silent = [_silent(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
+    late = [_late(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
     streams = [each.name for each in Stream.objects.using(session.using).filter(queue=queue)[:NAMED]]
     runs = [name for name in streams if is_running(session, name)]
     alive += [_("The stream %(name)s serves the queue.") % {"name": name} for name in runs]
-    return Servers(_few(alive), _few(silent))
+    return Servers(_few(alive), _few(late))
 
 
 def _busy(worker: Worker, now: datetime) -> str:
@@ -149,7 +149,7 @@ def _busy(worker: Worker, now: datetime) -> str:
     }
 
 
-def _silent(worker: Worker, now: datetime) -> str:
+def _late(worker: Worker, now: datetime) -> str:
     return _("Worker %(worker)s served the queue, and sent its last heartbeat %(span)s ago.") % {
         "worker": worker,
         "span": span(now - worker.beat_at),

@@ -157,12 +157,12 @@ def _take_session(session: DjangoSession) -> OwnSession:
     lock, doubt = None, ""
     if conf.get("SESSION_LOCKS"):
         lock, doubt = _take_lock(session, sessions)
-    told = told_by_driver(connection)
-    if told is None and lock is None:
+    greeted = driver_session_id(connection)
+    if greeted is None and lock is None:
         doubt = "it holds no named lock, and its driver doesn't report which session it was given"
-    elif told is not None and told != int(conn_id) % 2**32:
+    elif greeted is not None and greeted != int(conn_id) % 2**32:
         doubt = (
-            f"the connection was opened as session {told} but works as session {conn_id}, so there is a connection "
+            f"the connection was opened as session {greeted} but works as session {conn_id}, so there is a connection "
             "pooler between this worker and the database"
         )
     elif session.fetch(sessions.me()) != [(conn_id, here)]:
@@ -174,15 +174,15 @@ def _take_lock(session: DjangoSession, sessions: SessionsSQL) -> tuple[int | Non
     """Take a lock with a new number; some servers (Galera in a strict mode) have none: then the session list counts."""
     number = secrets.randbits(63)
     try:
-        [(taken,)] = session.fetch(sessions.take_lock(number))
+        [(was_free,)] = session.fetch(sessions.take_lock(number))
     except Error:
         if not session.connection.is_usable():
             raise
         return None, ""
-    return (number, "") if taken else (None, f"the named lock {number} is already taken")
+    return (number, "") if was_free else (None, f"the named lock {number} is already taken")
 
 
-def told_by_driver(connection: BaseDatabaseWrapper) -> int | None:
+def driver_session_id(connection: BaseDatabaseWrapper) -> int | None:
     """Return the session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
     return terms_of(connection.vendor).driver.greeted(connection.connection)
 

@@ -25,8 +25,8 @@ def sign_of_worker(session: DjangoSession, *, here: str, conn_id: int | None, se
         return Sign.UNKNOWN
     if session_lock is None:
         return sign_of_session(session, conn_id, here=here)
-    [(asked, holder, *_)] = session.fetch(sessions.lock_holder(session_lock))
-    if str(asked) != here:
+    [(server, holder, *_)] = session.fetch(sessions.lock_holder(session_lock))
+    if str(server) != here:
         return Sign.UNKNOWN
     return Sign.GONE if holder is None else Sign.THERE
 
@@ -42,6 +42,6 @@ def sign_of_session(session: DjangoSession, conn_id: int | None, *, here: str = 
         if not means(error, "hidden"):
             raise
         return Sign.UNKNOWN
-    if here and here not in {str(asked) for asked, _ in rows}:
+    if here and here not in {str(server) for server, _ in rows}:
         return Sign.UNKNOWN
     return Sign.THERE if conn_id in {int(number) for _, number in rows} else Sign.GONE

@@ -88,11 +88,11 @@ def moment(text: str) -> datetime:
     return found
 
 
-def chosen_alias(said: str | None) -> str:
+def chosen_alias(given: str | None) -> str:
     """Return the alias from --database, or where the queue lives; CommandError if there is no such alias."""
-    with wrong_settings_told():
+    with settings_errors():
         try:
-            alias = said or db_alias(Message)
+            alias = given or db_alias(Message)
         except ConnectionDoesNotExist:
             alias = str(conf.get("DATABASE"))
         except UnsupportedDatabase as error:
@@ -105,7 +105,7 @@ def chosen_alias(said: str | None) -> str:
 
 
 @contextmanager
-def wrong_settings_told() -> Iterator[None]:
+def settings_errors() -> Iterator[None]:
     """Raise CommandError that says what DBQUEUE should be, if something fails because of what it is.
 
     Commands run no system checks, so that an operator can work around a mistake made by somebody else.

@@ -23,7 +23,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.management.common_options import Options, chosen_alias, one_line, unreadable, wrong_settings_told
+from django_dbqueue.management.common_options import Options, chosen_alias, one_line, settings_errors, unreadable
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.management.terminal_width import columns_of, padded
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -71,10 +71,10 @@ class TerminalCommand(BaseCommand):
                 stream.reconfigure(errors="backslashreplace")
         super().run_from_argv(argv)
 
-    def execute(self, *args: Any, **said: Any) -> str | None:
+    def execute(self, *args: Any, **options: Any) -> str | None:
         try:
-            with wrong_settings_told():
-                told = super().execute(*args, **said)
+            with settings_errors():
+                output = super().execute(*args, **options)
             self.stdout.flush()
         except KeyboardInterrupt:
             hear_no_more()
@@ -86,7 +86,7 @@ class TerminalCommand(BaseCommand):
         except OSError as error:
             _write_no_more()
             raise CommandError(_("Can't read or write: %(error)s") % {"error": error}) from error
-        return told
+        return output
 
 
 class ConsoleCommand(TerminalCommand, ABC):
@@ -102,14 +102,14 @@ class ConsoleCommand(TerminalCommand, ABC):
         """Add the options that only this command takes."""
 
     @abstractmethod
-    def act(self, session: DjangoSession, said: Options) -> None:
+    def act(self, session: DjangoSession, options: Options) -> None:
         """Do it. InvalidMessage, CommandError and database errors may pass through."""
 
-    def handle(self, *_args: object, **said: Any) -> None:
+    def handle(self, *_args: object, **options: Any) -> None:
         alias = ""
         try:
-            alias = chosen_alias(said["database"])
-            self.act(session_of(alias), said)
+            alias = chosen_alias(options["database"])
+            self.act(session_of(alias), options)
         except InvalidMessage as error:
             raise CommandError(str(error), returncode=EXIT_USAGE) from error
         except (DBQueueError, UnsupportedDatabase) as error:
@@ -117,7 +117,7 @@ class ConsoleCommand(TerminalCommand, ABC):
         except Error as error:
             raise unreadable(alias, error) from error
 
-    def say(self, document: dict[str, object], *, as_json: bool, text: str) -> None:
+    def write(self, document: dict[str, object], *, as_json: bool, text: str) -> None:
         """Print a result, for programs or for people."""
         self.stdout.write(json.dumps(document) if as_json else text)
 
@@ -131,7 +131,7 @@ class ConsoleCommand(TerminalCommand, ABC):
             try:
                 for step in steps:
                     moved = count(step)
-                    progress.say(what, moved, total)
+                    progress.show(what, moved, total)
                     if stop.received:
                         break
             except Error as raised:
@@ -191,12 +191,12 @@ def add_by(parser: ArgumentParser) -> None:
     parser.add_argument("--by", metavar="NAME", help="who is doing this (default: the account and the host)")
 
 
-def operator(said: str | None = None) -> str:
+def operator(given: str | None = None) -> str:
     """Return who is at the terminal: the given name, or the account (behind sudo, too) and the host."""
-    if said is not None:
-        if not said.strip() or len(said) > LONGEST_NAME:
+    if given is not None:
+        if not given.strip() or len(given) > LONGEST_NAME:
             raise InvalidMessage(_("--by takes a name of 1 to %(most)d characters.") % {"most": LONGEST_NAME})
-        return said
+        return given
     try:
         name = os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a container's account often has only a number

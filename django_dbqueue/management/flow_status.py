@@ -21,14 +21,14 @@ LISTED: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class FlowsLook:
+class FlowsReport:
     """The result of one look at the newest flows."""
 
     at: datetime
     flows: list[tuple[Flow, Progress]]
 
     @classmethod
-    def of(cls, session: DjangoSession) -> FlowsLook:
+    def of(cls, session: DjangoSession) -> FlowsReport:
         """Look at the newest flows."""
         newest = Flow.objects.using(session.using).order_by("-pk")[:LISTED]
         return cls(clock(session.using), [(flow, flow.progress(most=SHOWN)) for flow in newest])

@@ -23,7 +23,7 @@ CAP_OF_GROUP: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsLook:
+class GroupsReport:
     """The result of one look at groups."""
 
     at: datetime
@@ -33,7 +33,7 @@ class GroupsLook:
     cap: int
 
     @classmethod
-    def of(cls, session: DjangoSession, names: Iterable[str] | None, *, cap: int) -> GroupsLook:
+    def of(cls, session: DjangoSession, names: Iterable[str] | None, *, cap: int) -> GroupsReport:
         """Look at the groups of these queues (None: of all), those that need attention first."""
         found, is_cut = list[RankedGroup](), False
         for name in [None] if names is None else names:

@@ -49,7 +49,7 @@ class PausingCommand(ConsoleCommand):
         parser.add_argument("--group", metavar="G", help="only this group of the queue")
         add_by(parser)
 
-    def declared(self, said: Options) -> set[str]:  # noqa: ARG002 - queue_pause looks at it
+    def declared(self, options: Options) -> set[str]:  # noqa: ARG002 - queue_pause looks at it
         """Return names that are valid although the database doesn't know them."""
         return set()
 
@@ -65,25 +65,25 @@ class PausingCommand(ConsoleCommand):
     def switch_group(self, session: DjangoSession, group: Group, *, by: str, reason: str) -> None:
         """Apply it to a group in the other state."""
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        by = storable(operator(said["by"]), LONGEST_NAME) or ""  # a terminal may use an encoding other than UTF-8
-        reason = storable(said.get("reason"), LONGEST_REASON) or ""
-        names = [check_queue(name) for name in dict.fromkeys(said["queues"])]
-        refuse_unknown(names, {*self.declared(said), *known_queues(session)})
-        if said["group"] is not None:
-            self._act_on_group(session, said, names, by=by, reason=reason)
+    def act(self, session: DjangoSession, options: Options) -> None:
+        by = storable(operator(options["by"]), LONGEST_NAME) or ""  # a terminal may use an encoding other than UTF-8
+        reason = storable(options.get("reason"), LONGEST_REASON) or ""
+        names = [check_queue(name) for name in dict.fromkeys(options["queues"])]
+        refuse_unknown(names, {*self.declared(options), *known_queues(session)})
+        if options["group"] is not None:
+            self._act_on_group(session, options, names, by=by, reason=reason)
             return
-        told = []
+        documents = []
         for name in names:
             change = partial(self._switch, session, name, by=by, reason=reason)
             changed, row, before = session.outermost(change)
             if changed:
                 signals.operator_acted.send(Message, verb=self.verb, queue=name, by=by, reason=reason, count=0)
-            told.append(_document(row, changed=changed))
-            if not said["json"]:
+            documents.append(_document(row, changed=changed))
+            if not options["json"]:
                 self.stdout.write(_sentence(row, before, changed=changed))
-        if said["json"]:
-            self.say({"verb": self.verb, "queues": told}, as_json=True, text="")
+        if options["json"]:
+            self.write({"verb": self.verb, "queues": documents}, as_json=True, text="")
 
     def _switch(self, session: DjangoSession, name: str, *, by: str, reason: str) -> tuple[bool, Queue, Queue | None]:
         """Return whether it was changed, the queue as it is now, and the pause that was replaced."""
@@ -99,13 +99,15 @@ class PausingCommand(ConsoleCommand):
 
     # -- one group ----------------------------------------------------------------------------------------
 
-    def _act_on_group(self, session: DjangoSession, said: Options, names: list[str], *, by: str, reason: str) -> None:
+    def _act_on_group(
+        self, session: DjangoSession, options: Options, names: list[str], *, by: str, reason: str
+    ) -> None:
         if len(names) > 1:
             raise CommandError(_("--group names a group of one queue: name only that queue."), returncode=EXIT_USAGE)
-        wanted = group_of(session, names[0], said["group"])
-        if group_at(session, wanted.lane) is None and not said.get("create"):
+        wanted = group_of(session, names[0], options["group"])
+        if group_at(session, wanted.lane) is None and not options.get("create"):
             text = _("Queue %(queue)r has no group %(group)r with messages that wait or run, or a limit or a pause.")
-            raise CommandError(text % {"queue": names[0], "group": said["group"]}, returncode=EXIT_NOTHING)
+            raise CommandError(text % {"queue": names[0], "group": options["group"]}, returncode=EXIT_NOTHING)
         change = partial(self._switch_group, session, wanted, by=by, reason=reason)
         changed, row = session.outermost(change)
         if changed:
@@ -113,7 +115,9 @@ class PausingCommand(ConsoleCommand):
                 Message, verb=self.verb, queue=names[0], group=row.name, by=by, reason=reason, count=0
             )
         document = {"queue": row.queue, "group": row.name, "changed": changed, **document_of_pause(row)}
-        self.say({"verb": self.verb, **document}, as_json=said["json"], text=_sentence_of_group(row, changed=changed))
+        self.write(
+            {"verb": self.verb, **document}, as_json=options["json"], text=_sentence_of_group(row, changed=changed)
+        )
 
     def _switch_group(self, session: DjangoSession, wanted: Group, *, by: str, reason: str) -> tuple[bool, Group]:
         rows = Group.objects.using(session.using)
@@ -142,11 +146,11 @@ def _sentence(row: Queue, before: Queue | None, *, changed: bool) -> str:
         text = _("Queue %(queue)s is paused: %(reason)s")
     else:
         text = _("Queue %(queue)s is paused %(end)s: %(reason)s")
-    told = text % _words_of(row)
+    sentence = text % _words_of(row)
     if before is not None:
         replaced = _("This replaces its pause %(end)s, by %(by)s since %(at)s: %(reason)s") % _words_of(before)
-        told = f"{told}\n  {replaced}"
-    return told
+        sentence = f"{sentence}\n  {replaced}"
+    return sentence
 
 
 def _words_of(row: Queue) -> dict[str, object]:

@@ -29,9 +29,9 @@ def add_payload_kinds(parser: ArgumentParser) -> None:
         kind.add_argument(name, dest="kind", action="store_const", const=value, default="json", help=meaning)
 
 
-def payload_given(kind: str, said: str | None) -> Json:
+def payload_given(kind: str, given: str | None) -> Json:
     """Return the payload; InvalidMessage says what is wrong with it."""
-    text = _read() if said is None or said == "-" else said
+    text = _read() if given is None or given == "-" else given
     if kind == "text":
         return text
     if kind == "json":

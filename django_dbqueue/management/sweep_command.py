@@ -44,7 +44,7 @@ from django_dbqueue.states.depths import depths
 from django_dbqueue.states.ranges_in_use import queues_in_use
 
 MAX_ID: Final = 2**63 - 1
-TOLD: Final = 20
+MOST_NAMED: Final = 20
 """Refused messages that are named one by one; --json has all of them."""
 
 
@@ -92,9 +92,9 @@ class SweepCommand(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="count what would be done, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask")
 
-    def order(self, by: str, said: Options) -> Order:
+    def order(self, by: str, options: Options) -> Order:
         """Return what is to be done."""
-        return VERBS[self.verb].ordered(by, said.get("reason") or "")
+        return VERBS[self.verb].ordered(by, options.get("reason") or "")
 
     # -- words --------------------------------------------------------------------------------------------
 
@@ -108,99 +108,104 @@ class SweepCommand(ConsoleCommand):
 
     # -- doing --------------------------------------------------------------------------------------------
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        self._refuse_odd(said)
-        by = operator(said["by"])
-        if said["dry_run"]:
-            self._count(session, said)
+    def act(self, session: DjangoSession, options: Options) -> None:
+        self._refuse_odd(options)
+        by = operator(options["by"])
+        if options["dry_run"]:
+            self._count(session, options)
             return
-        if said["ids"]:
-            count, where = grouped(len(set(said["ids"]))), ""
+        if options["ids"]:
+            count, where = grouped(len(set(options["ids"]))), ""
         else:
-            found = depths(session, [said["queue"]], states=[said["state"]])[said["queue"]].counts[said["state"]]
-            count = grouped(said["limit"]) if said["limit"] and said["limit"] < found else str(found)
-            where = _(" that are %(state)s in queue %(queue)s") % {"state": said["state"], "queue": said["queue"]}
+            found = depths(session, [options["queue"]], states=[options["state"]])[options["queue"]].counts[
+                options["state"]
+            ]
+            count = grouped(options["limit"]) if options["limit"] and options["limit"] < found else str(found)
+            where = _(" that are %(state)s in queue %(queue)s") % {"state": options["state"], "queue": options["queue"]}
             if not found:
-                self._nothing(session, said)
-        self.confirm(self.question(count, where), yes=said["yes"])
-        self._sweep(session, said, self.order(by, said))
+                self._nothing(session, options)
+        self.confirm(self.question(count, where), yes=options["yes"])
+        self._sweep(session, options, self.order(by, options))
 
-    def _refuse_odd(self, said: Options) -> None:
+    def _refuse_odd(self, options: Options) -> None:
         wrong = ""
-        if bool(said["ids"]) == (said["queue"] is not None):
+        if bool(options["ids"]) == (options["queue"] is not None):
             wrong = _("Name ids, or a queue with --queue, --state, and --all or --limit.")
-        elif said["ids"] and (said["state"] or said["all"] or said["limit"]):
+        elif options["ids"] and (options["state"] or options["all"] or options["limit"]):
             wrong = _("--state, --all and --limit go with --queue, not with ids.")
-        elif said["queue"] is not None and not said["state"]:
+        elif options["queue"] is not None and not options["state"]:
             wrong = _("Say by --state which messages of the queue.")
-        elif said["queue"] is not None and not (said["all"] or said["limit"] or said["dry_run"]):
+        elif options["queue"] is not None and not (options["all"] or options["limit"] or options["dry_run"]):
             wrong = _("Say --all, or by --limit how many.")
-        elif VERBS[self.verb].asks_reason and not said["dry_run"] and not (said["reason"] or "").strip():
+        elif VERBS[self.verb].asks_reason and not options["dry_run"] and not (options["reason"] or "").strip():
             wrong = _("Say by --reason why: it stays with each message.")
         if wrong:
             raise CommandError(wrong, returncode=EXIT_USAGE)
-        if said["queue"] is not None:
-            check_queue(said["queue"])
+        if options["queue"] is not None:
+            check_queue(options["queue"])
 
-    def _count(self, session: DjangoSession, said: Options) -> None:
+    def _count(self, session: DjangoSession, options: Options) -> None:
         """Print how many it would be, page by page; nothing is locked."""
         with stop_signals() as stop:
             count = 0
-            for found in self._standing(session, said):
+            for found in self._counts(session, options):
                 count += found
                 if stop.received:
                     sys.exit(EXIT_INTERRUPTED)
-                if said["limit"] and count >= said["limit"]:
+                if options["limit"] and count >= options["limit"]:
                     break
-        count = min(count, said["limit"] or count)
+        count = min(count, options["limit"] or count)
         if not count:
-            self._nothing(session, said)
+            self._nothing(session, options)
         text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(count)}
-        self.say({"verb": self.verb, "dry_run": True, "count": count}, as_json=said["json"], text=text)
+        self.write({"verb": self.verb, "dry_run": True, "count": count}, as_json=options["json"], text=text)
 
-    def _standing(self, session: DjangoSession, said: Options) -> Iterator[int]:
-        if said["ids"]:
-            yield bulk.count_movable(session, VERBS[self.verb], said["ids"])
+    def _counts(self, session: DjangoSession, options: Options) -> Iterator[int]:
+        if options["ids"]:
+            yield bulk.count_movable(session, VERBS[self.verb], options["ids"])
             return
-        yield from (len(ids) for ids, _is_last in bulk.pages(session, _selected(session, said)))
+        yield from (len(ids) for ids, _is_last in bulk.pages(session, _selected(session, options)))
 
-    def _nothing(self, session: DjangoSession, said: Options) -> None:
-        if said["ids"]:
+    def _nothing(self, session: DjangoSession, options: Options) -> None:
+        if options["ids"]:
             text = _("This can't be done to any of these messages.")
         else:
-            text = _("No message of queue %(queue)r is %(state)s.") % {"queue": said["queue"], "state": said["state"]}
-            text = with_hint(text, said["queue"], queues_in_use(session))
+            text = _("No message of queue %(queue)r is %(state)s.") % {
+                "queue": options["queue"],
+                "state": options["state"],
+            }
+            text = with_hint(text, options["queue"], queues_in_use(session))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
-    def _sweep(self, session: DjangoSession, said: Options, order: Order) -> None:
-        swept, named = Swept(), set(said["ids"])
+    def _sweep(self, session: DjangoSession, options: Options, order: Order) -> None:
+        swept, named = Swept(), set(options["ids"])
         add = partial(swept.add, named=bool(named))
-        end = self.take(self._steps(session, said, order), add, what=self.verb, total=len(named) or said["limit"])
-        self._tell(swept, said, order)
-        self._report(swept, said, end)
+        end = self.take(self._steps(session, options, order), add, what=self.verb, total=len(named) or options["limit"])
+        self._announce(swept, options, order)
+        self._report(swept, options, end)
         self.leave(end, is_wrong=bool(swept.refused or swept.left_alone))
 
-    def _steps(self, session: DjangoSession, said: Options, order: Order) -> Iterator[MoveOutcome]:
-        if said["ids"]:
-            named = map(Seen, sorted(set(said["ids"])))
+    def _steps(self, session: DjangoSession, options: Options, order: Order) -> Iterator[MoveOutcome]:
+        if options["ids"]:
+            named = map(Seen, sorted(set(options["ids"])))
             yield from mover.move_all(Message, session, order, named, skips_locked=True)
             return
-        selection, tried = _selected(session, said), 0
+        selection, tried = _selected(session, options), 0
         cursor: str | None = ""
-        while cursor is not None and tried != said["limit"]:
-            most = said["limit"] and said["limit"] - tried
+        while cursor is not None and tried != options["limit"]:
+            most = options["limit"] and options["limit"] - tried
             step = mover.move_page(Message, session, order, selection, cursor, most=most)
             tried += len(step.moved) + len(step.left)
             cursor = step.cursor
             yield step
 
-    def _tell(self, swept: Swept, said: Options, order: Order) -> None:
-        reason = f"to {order.queue}" if order.queue else said.get("reason") or ""
+    def _announce(self, swept: Swept, options: Options, order: Order) -> None:
+        reason = f"to {order.queue}" if order.queue else options.get("reason") or ""
         for queue, count in swept.moved.items():
             signals.operator_acted.send(Message, verb=self.verb, queue=queue, by=order.by, reason=reason, count=count)
 
-    def _report(self, swept: Swept, said: Options, end: StepsEnd) -> None:
-        if said["json"]:
+    def _report(self, swept: Swept, options: Options, end: StepsEnd) -> None:
+        if options["json"]:
             document: dict[str, object] = {
                 "verb": self.verb,
                 "dry_run": False,
@@ -209,12 +214,12 @@ class SweepCommand(ConsoleCommand):
                 "refused": [{"id": each, "why": why} for each, why in swept.refused.items()],
                 **end.document,
             }
-            self.say(document, as_json=True, text="")
+            self.write(document, as_json=True, text="")
             return
-        for message_id, why in list(swept.refused.items())[:TOLD]:
+        for message_id, why in list(swept.refused.items())[:MOST_NAMED]:
             self.stderr.write(f"#{message_id}: {plain(why)}")
-        if len(swept.refused) > TOLD:
-            more = grouped(len(swept.refused) - TOLD)
+        if len(swept.refused) > MOST_NAMED:
+            more = grouped(len(swept.refused) - MOST_NAMED)
             self.stderr.write(_("… and %(count)s more were left alone.") % {"count": more})
         if swept.left_alone:
             self.stderr.write(
@@ -226,5 +231,5 @@ class SweepCommand(ConsoleCommand):
             self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
 
 
-def _selected(session: DjangoSession, said: Options) -> bulk.Selection:
-    return bulk.Selection.now(session, state=said["state"], queue=said["queue"])
+def _selected(session: DjangoSession, options: Options) -> bulk.Selection:
+    return bulk.Selection.now(session, state=options["state"], queue=options["queue"])

@@ -26,19 +26,19 @@ def add_task_options(parser: ArgumentParser) -> None:
     )
 
 
-def send_task(said: Options) -> dict[str, Json]:
+def send_task(options: Options) -> dict[str, Json]:
     """Enqueue the task that the options name; InvalidMessage says what is wrong with them."""
-    wrong = [name for name in NOT_WITH_A_TASK if said[name] not in (None, [])]
+    wrong = [name for name in NOT_WITH_A_TASK if options[name] not in (None, [])]
     if wrong:
         option = wrong[0] if wrong[0] == "payload" else "--" + wrong[0].replace("_", "-")
         raise InvalidMessage(_("%(option)s can't be used with --task.") % {"option": option})
-    task = _task(said["task"])
-    args, kwargs = _json("--args", said["task_args"], list), _json("--kwargs", said["task_kwargs"], dict)
-    due = _due(said["delay"], said["at"])
+    task = _task(options["task"])
+    args, kwargs = _json("--args", options["task_args"], list), _json("--kwargs", options["task_kwargs"], dict)
+    due = _due(options["delay"], options["at"])
     from django_dbqueue.tasks.compat import TaskException
 
     try:
-        sent = task.using(priority=said["priority"], queue_name=said["queue"], run_after=due)
+        sent = task.using(priority=options["priority"], queue_name=options["queue"], run_after=due)
         result = sent.enqueue(*args, **kwargs)
     except (TaskException, TypeError, ValueError) as error:
         raise InvalidMessage(str(error)) from error

@@ -25,7 +25,7 @@ class JobProgress:
         self._end = Event()
         self._thread: Thread | None = None
 
-    def say(self, what: str, done: int, total: int | None) -> None:
+    def show(self, what: str, done: int, total: int | None) -> None:
         """Show what the job is doing."""
         if self._bar is None or self._task is None:
             return
@@ -35,7 +35,7 @@ class JobProgress:
     def watch(self, spark: Any) -> None:
         """Watch the tasks of a session until the end."""
         if self._bar is not None:
-            self._thread = Thread(target=self._look, args=(spark.sparkContext.statusTracker(),), daemon=True)
+            self._thread = Thread(target=self._poll, args=(spark.sparkContext.statusTracker(),), daemon=True)
             self._thread.start()
 
     def end(self) -> None:
@@ -44,7 +44,7 @@ class JobProgress:
         if self._thread is not None:
             self._thread.join()
 
-    def _look(self, tracker: Any) -> None:
+    def _poll(self, tracker: Any) -> None:
         assert self._bar is not None
         assert self._task is not None
         while not self._end.wait(INTERVAL):

@@ -25,7 +25,7 @@ def as_text(order: TortureOrder, result: TortureResult, left_out: Mapping[str, s
 def _fault_rows(
     order: TortureOrder, result: TortureResult, left_out: Mapping[str, str]
 ) -> Iterable[tuple[str, str, str]]:
-    told = {
+    labels = {
         faults.KILL: _("a worker's child killed (SIGKILL)"),
         faults.WORKER: _("a whole worker killed (SIGKILL)"),
         faults.STOP: _("a worker frozen for longer than its leases (SIGSTOP)"),
@@ -40,7 +40,7 @@ def _fault_rows(
         if kind in left_out:
             yield kind, "-", _("left out: %(reason)s") % {"reason": left_out[kind]}
         elif kind in order.kinds:
-            yield kind, str(counted.get(kind, result.injected[kind])), told[kind]
+            yield kind, str(counted.get(kind, result.injected[kind])), labels[kind]
 
 
 def _work_rows(counts: Reckoning) -> Iterable[tuple[str, str, str]]:

@@ -38,7 +38,7 @@ class FlowBuilder:
         """The database that it is in."""
         self._session = session
         self._connection: object = session.connection
-        self._is_over = False
+        self._is_closed = False
 
     def enqueue(
         self,
@@ -98,7 +98,7 @@ class FlowBuilder:
 
     def _check_open(self) -> None:
         """Raise InvalidFlow where a message would not be of the block's transaction."""
-        if self._is_over:
+        if self._is_closed:
             raise InvalidFlow(
                 f"the block of flow #{self.id} has ended, and what it sent may have run. Put all of it into the flow "
                 "inside the block; while it runs, its messages can spawn() others."
@@ -162,7 +162,7 @@ def flow(name: str, *, using: str | None = None) -> Iterator[FlowBuilder]:
         try:
             yield builder
         finally:
-            builder._is_over = True
+            builder._is_closed = True
 
 
 async def aflow(name: str, build: Callable[[FlowBuilder], object], *, using: str | None = None) -> int:

@@ -80,8 +80,8 @@ class FlowVerbs:
         return await sync_to_async(self.results)()
 
 
-def _are_ranges(said: Json) -> TypeGuard[list[tuple[int, int]]]:
-    return isinstance(said, list) and all(
+def _are_ranges(value: Json) -> TypeGuard[list[tuple[int, int]]]:
+    return isinstance(value, list) and all(
         isinstance(pair, list) and len(pair) == 2 and all(is_whole(number, 1, MAX_ID) for number in pair)
-        for pair in said
+        for pair in value
     )

@@ -103,21 +103,21 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
     @property
     def payload(self) -> Json:
         """The body, decoded on each access; UndecodableMessage if that fails."""
-        ahead = self.__dict__.pop("_ahead", None)
-        if ahead is not None and ahead[0] is self.body and ahead[1] is self.content_type:
-            return ahead[2]
+        decoded = self.__dict__.pop("_decoded", None)
+        if decoded is not None and decoded[0] is self.body and decoded[1] is self.content_type:
+            return decoded[2]
         return codecs.decode(self.body or "", self.content_type)
 
-    def decode_ahead(self) -> None:
+    def decode_now(self) -> None:
         """Raise UndecodableMessage now if the payload or the headers would; the next access to the payload is free."""
         body, content_type = self.body, self.content_type
-        self._ahead = (body, content_type, codecs.decode(body or "", content_type))
+        self._decoded = (body, content_type, codecs.decode(body or "", content_type))
         if self.headers_text is not None:
             _ = self.headers
 
     def forget_payload(self, *, body: bool) -> None:
         """Drop what was decoded ahead, and optionally the body, which the next access then reads again."""
-        self.__dict__.pop("_ahead", None)
+        self.__dict__.pop("_decoded", None)
         if body:
             self.__dict__.pop("body", None)
 

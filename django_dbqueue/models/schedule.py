@@ -27,9 +27,9 @@ from django_dbqueue.sessions.django_session import session_for, session_of
 
 SEEN_EVERY: Final = timedelta(seconds=60)
 """How often the workers that declare a schedule record that in its row."""
-FORSAKEN_AFTER: Final = timedelta(seconds=180)
+ABANDONED_AFTER: Final = timedelta(seconds=180)
 """A declaration that nobody has repeated for this long is no longer binding."""
-AHEAD: Final = timedelta(seconds=60)
+TOLERANCE: Final = timedelta(seconds=60)
 """A row further ahead of the server's clock than this was written before or while that clock was wrong."""
 KEPT: Final = timedelta(days=30)
 """How long the row of a schedule is kept after its last declaration."""
@@ -38,7 +38,7 @@ KEPT: Final = timedelta(days=30)
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     """The verbs of the workers that run schedules."""
 
-    def standing(self, plans: Iterable[Plan], *, and_added: bool = False) -> dict[str, StandingSchedule]:
+    def by_name(self, plans: Iterable[Plan], *, and_added: bool = False) -> dict[str, ScheduleNow]:
         """Return the rows of these schedules by name, each with the database's clock in ``db_now``.
 
         ``and_added``: those that operators have added too.
@@ -61,48 +61,48 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
             if not self.filter(pk=plan.name).exists():
                 raise
 
-    def redeclare(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> bool:
+    def redeclare(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> bool:
         """Restart a changed schedule from now; return False if another worker has the row."""
         changes = {"queue": plan.queue, "declared_at": declared_at, "last_due": DbNow(), **_definition(plan)}
-        return self._move(standing, changes)
+        return self._move(row, changes)
 
-    def replace(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> bool:
+    def replace(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> bool:
         """Let a declared schedule take the place of an added one, from where it is if it is due at the same times."""
-        is_same = (standing.cron, standing.timezone) == (plan.cron.expression, plan.cron.timezone)
+        is_same = (row.cron, row.timezone) == (plan.cron.expression, plan.cron.timezone)
         since: dict[str, object] = {} if is_same else {"last_due": DbNow()}
         gone = {"is_added": False, "missed": "latest", "body": None, "key": None, "revision": models.F("revision") + 1}
         changes = {"queue": plan.queue, "declared_at": declared_at, **since, **gone, **_definition(plan)}
-        return self._move(standing, changes)
+        return self._move(row, changes)
 
-    def confirm(self, plan: Plan, standing: StandingSchedule, *, declared_at: datetime) -> None:
+    def confirm(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> None:
         """Record, once a minute among all workers, that it is still declared."""
-        standing_since = standing.declared_at if standing.declared_at - standing.db_now <= AHEAD else declared_at
-        if standing.declared_at != max(standing_since, declared_at) or standing.was_seen_long_ago(SEEN_EVERY):
-            self._move(standing, {"queue": plan.queue, "declared_at": max(standing_since, declared_at)})
+        since = row.declared_at if row.declared_at - row.db_now <= TOLERANCE else declared_at
+        if row.declared_at != max(since, declared_at) or row.was_seen_long_ago(SEEN_EVERY):
+            self._move(row, {"queue": plan.queue, "declared_at": max(since, declared_at)})
 
-    def fire(self, plan: Plan, standing: StandingSchedule, *, times: list[datetime], upto: datetime) -> bool:
+    def fire(self, plan: Plan, row: ScheduleNow, *, times: list[datetime], upto: datetime) -> bool:
         """Enqueue one message for each of these due times and move on, in one transaction; False if another did."""
 
         def send() -> None:
             for due in times:
-                said = plan.envelope(due)
+                envelope = plan.envelope(due)
                 message = Message.objects.enqueue(
-                    said.payload, queue=plan.queue, key=said.key, headers=said.headers, using=self.db
+                    envelope.payload, queue=plan.queue, key=envelope.key, headers=envelope.headers, using=self.db
                 )
                 self.filter(pk=plan.name).update(last_message_id=message.pk)
 
-        return self._move(standing, {"queue": plan.queue, "last_due": upto}, and_then=send)
+        return self._move(row, {"queue": plan.queue, "last_due": upto}, and_then=send)
 
     def _move(
-        self, standing: StandingSchedule, changes: dict[str, object], *, and_then: Callable[[], None] | None = None
+        self, row: ScheduleNow, changes: dict[str, object], *, and_then: Callable[[], None] | None = None
     ) -> bool:
         """Change a row that is as it was read; return False if it isn't, or somebody has it locked.
 
         Nothing waits for the row: a worker that hangs midway must not hang the others with it.
         """
         columns = ("cron", "timezone", "last_due", "declared_at", "seen_at", "revision")
-        read = {name: getattr(standing, name) for name in columns}
-        as_read = self.filter(pk=standing.pk, **read)
+        read = {name: getattr(row, name) for name in columns}
+        as_read = self.filter(pk=row.pk, **read)
         session = session_of(self.db)
 
         def move() -> bool:
@@ -116,9 +116,9 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
         return session.outermost(move)
 
-    def ahead(self) -> models.QuerySet[Schedule]:
+    def beyond_clock(self) -> models.QuerySet[Schedule]:
         """Select schedules that fire nothing before a time far ahead: the server's clock was wrong when they did."""
-        return self.filter(last_due__gt=DbNow() + AHEAD).order_by("pk")
+        return self.filter(last_due__gt=DbNow() + TOLERANCE).order_by("pk")
 
     def set_back(self) -> list[Schedule]:
         """Let those schedules continue from now, and return them as they were.
@@ -127,15 +127,15 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         """
         return [
             row
-            for row in self.ahead()
+            for row in self.beyond_clock()
             if self.filter(pk=row.pk, last_due=row.last_due).update(last_due=DbNow(), seen_at=DbNow())
         ]
 
     def forget(self) -> None:
         """Delete the rows of schedules that nobody has declared for a month. Added ones stay until they are removed."""
-        forsaken = self.filter(seen_at__lt=DbNow() - KEPT, is_added=False)
-        if names := list(forsaken.values_list("pk", flat=True)):
-            forsaken.filter(pk__in=names).delete()  # by name: a DELETE that scans waits for every row
+        abandoned = self.filter(seen_at__lt=DbNow() - KEPT, is_added=False)
+        if names := list(abandoned.values_list("pk", flat=True)):
+            abandoned.filter(pk__in=names).delete()  # by name: a DELETE that scans waits for every row
 
 
 def _definition(plan: Plan) -> dict[str, str]:
@@ -217,13 +217,13 @@ class Schedule(models.Model):
     def was_seen_long_ago(self, age: timedelta) -> bool:
         """Return whether no worker has declared it for ``age``, by ``db_now``; a time far ahead counts as none."""
         seen: datetime = self.seen_at
-        now: datetime = self.db_now  # type: ignore[attr-defined]  # as ``standing()`` reads it
-        return not -AHEAD < now - seen < age
+        now: datetime = self.db_now  # type: ignore[attr-defined]  # as ``by_name()`` reads it
+        return not -TOLERANCE < now - seen < age
 
 
 if TYPE_CHECKING:
 
-    class StandingSchedule(Schedule):
+    class ScheduleNow(Schedule):
         """A schedule, with the database's clock when it was read."""
 
         db_now: datetime

@@ -167,14 +167,14 @@ class ScheduleVerbs(Generic[AnySchedule]):
         session = self._session(using)
         rows = self._rows(session)
         found = plan or self._plan_of(name, session)
-        said = found.envelope(clock(session.using), run_by=storable(by, 150) or "")
+        envelope = found.envelope(clock(session.using), run_by=storable(by, 150) or "")
 
         def send() -> Message:
             with session.transaction():
                 # In the order in which workers lock; one that hangs midway must not hang whoever is on call
                 is_free = bool(rows.select_for_update(skip_locked=True).filter(pk=name).values_list("pk"))
                 message = Message.objects.enqueue(
-                    said.payload, queue=found.queue, key=said.key, headers=said.headers, using=session.using
+                    envelope.payload, queue=found.queue, key=envelope.key, headers=envelope.headers, using=session.using
                 )
                 if is_free:
                     rows.filter(pk=name).update(last_message_id=message.pk)

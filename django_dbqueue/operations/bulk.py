@@ -26,7 +26,7 @@ from django_dbqueue.states.table import STATES, Place
 
 STEP: Final = 500
 """Messages per transaction."""
-LOOKS: Final = 100
+RANGES_PER_STEP: Final = 100
 """Index ranges that one step checks; with many queues, most of them may be empty."""
 COUNTED: Final = 10_000
 """Where counting of matching messages stops."""
@@ -176,7 +176,7 @@ def _find_of_failure(session: DjangoSession, selection: Selection, cursor: str, 
 
 def _find_in_state(session: DjangoSession, selection: Selection, cursor: str, size: int) -> Found:
     mark = _Mark(*json.loads(cursor)) if cursor else _Mark(selection.queue or "", HIGHEST)
-    for _look in range(LOOKS):
+    for _range in range(RANGES_PER_STEP):
         place: Place | None = Place(mark.queue, selection.state, mark.priority)
         if mark.id is None:
             place = _next_place(session, selection, mark)

@@ -37,7 +37,7 @@ class Verb:
     """What Django's admin log keeps: English, as of Django's own entries."""
     move: Callable[[Server, str, str | None], Change] | None
     """The change, by the reason and the actor; None: more than a change of the row."""
-    said: str = ""
+    stored_text: str = ""
     """What the row's ``error`` keeps of the actor and the reason, which is asked for; '' if it keeps nothing."""
     asks_queue: bool = False
     """Whether a person must name a queue, into which the messages go."""
@@ -54,7 +54,7 @@ class Verb:
     @property
     def asks_reason(self) -> bool:
         """Whether a person must give a reason."""
-        return bool(self.said)
+        return bool(self.stored_text)
 
     @property
     def once(self) -> bool:
@@ -77,7 +77,7 @@ class Verb:
 
     def ordered(self, by: str, reason: str, queue: str = "") -> Order:
         """Return the order that a person gives."""
-        return Order(self, by, self.said % {"user": by, "reason": reason}, queue)
+        return Order(self, by, self.stored_text % {"user": by, "reason": reason}, queue)
 
     def change(self, server: Server, reason: str, actor: str | None) -> Change:
         """Return what it does to a row."""
@@ -161,7 +161,7 @@ VERBS: Final = {
             question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
             done="Rejected: %(reason)s",
             move=lambda server, reason, actor: changes_sql.reject(server, _kept(reason), actor=actor),
-            said=stored_texts.REJECTED,
+            stored_text=stored_texts.REJECTED,
         ),
         Verb(
             name="send-again",
@@ -196,7 +196,7 @@ VERBS: Final = {
             question=_("The message is marked done without being processed, with your reason. This can't be undone."),
             done="Dropped: %(reason)s",
             move=lambda server, reason, actor: changes_sql.drop(server, _kept(reason), actor=actor),
-            said=stored_texts.DROPPED,
+            stored_text=stored_texts.DROPPED,
         ),
     )
 }

@@ -45,7 +45,7 @@ class HowFar:
         return max(0, self.total - self.finished - self.dead)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether all of it has ended, well or not."""
         return not self.left
 
@@ -57,9 +57,9 @@ class HowFar:
         return self.age * self.left / self.finished
 
     @property
-    def next_look(self) -> float | None:
+    def poll_after(self) -> float | None:
         """Seconds after which it is worth asking again: the older it is, the later, but in time for its end."""
-        if self.is_over:
+        if self.has_ended:
             return None
         soon = self.age / 20 if self.eta is None else min(self.age / 20, self.eta / 4)
         return round(min(LATEST, max(SOONEST, soon)), 1)
@@ -72,9 +72,9 @@ class HowFar:
             "left": self.left,
             "total": self.total,
             "exact": self.is_exact,
-            "over": self.is_over,
+            "over": self.has_ended,
             "eta": None if self.eta is None else round(self.eta),
-            "poll": self.next_look,
+            "poll": self.poll_after,
             "text": self.text(),
         }
 
@@ -83,15 +83,15 @@ class HowFar:
         if self.state:
             return self._of_one()
         values = {"finished": grouped(self.finished), "total": grouped(self.total)}
-        said = [(_("%(finished)s of %(total)s") if self.is_exact else _("about %(finished)s of %(total)s")) % values]
+        parts = [(_("%(finished)s of %(total)s") if self.is_exact else _("about %(finished)s of %(total)s")) % values]
         if self.dead:
             failed = ngettext("%(n)s has failed", "%(n)s have failed", self.dead)
-            said.append(failed % {"n": grouped(self.dead)})
-        if self.is_over and not self.dead:
-            said.append(pgettext("progress", "finished"))
+            parts.append(failed % {"n": grouped(self.dead)})
+        if self.has_ended and not self.dead:
+            parts.append(pgettext("progress", "finished"))
         if self.eta is not None:
-            said.append(_("about %(time)s left") % {"time": span(timedelta(seconds=self.eta))})
-        return ", ".join(said)
+            parts.append(_("about %(time)s left") % {"time": span(timedelta(seconds=self.eta))})
+        return ", ".join(parts)
 
     def _of_one(self) -> str:
         return {

@@ -44,10 +44,10 @@ def progress_token(subject: Flow | FlowBuilder | Message, *, expires_in: float |
     seconds = expires_in.total_seconds() if isinstance(expires_in, timedelta) else expires_in
     if isinstance(seconds, bool) or not (isinstance(seconds, int | float) and 0 < seconds < float("inf")):
         raise ValueError(f"expires_in must be a positive number of seconds, or a timedelta, not {expires_in!r}.")
-    said = [followed.kind, followed.number, ceil(time.time() + seconds)]
+    content = [followed.kind, followed.number, ceil(time.time() + seconds)]
     if followed.using != db_alias(Message):
-        said.append(followed.using)
-    return Signer(salt=SALT).sign_object(said)
+        content.append(followed.using)
+    return Signer(salt=SALT).sign_object(content)
 
 
 def progress_url(subject: Flow | FlowBuilder | Message, *, expires_in: float | timedelta = DAY) -> str:

@@ -17,7 +17,7 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import UndecodableMessage
 
 _AROUND: Final = " \t\r\n\v\f\0\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029\ufeff"
-_LOOKS_SO = re.compile(
+_JSON_LIKE = re.compile(
     r"""[\s\0\ufeff"'\\]*+(?:\{|\[[\s\0"'\\]*+(?:[\[{\]]|-?\d|true|false|null|-?NaN|-?Infinity|None|True|False|(?<=["'])))"""
 )
 _ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
@@ -35,7 +35,7 @@ def opened(text: str | bytes) -> Json:
     The value of JSON that was encoded twice is itself a text.
     """
     text = characters(text)
-    if _LOOKS_SO.match(text) is None:
+    if _JSON_LIKE.match(text) is None:
         return None
     return strictly(text.strip(_AROUND))
 
@@ -64,11 +64,11 @@ def names(text: str | bytes, fields: Iterable[tuple[str, ...]]) -> bool:
 
     A field is given by its names from the outside in: all must occur in it, and the last before a sign.
     """
-    said = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), unquote_plus(characters(text))).casefold()
+    decoded = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), unquote_plus(characters(text))).casefold()
     return any(
         path
-        and all(name in said for name in path)
-        and re.search(rf"{_BEFORE_A_NAME}{re.escape(path[-1])}{_BEHIND_A_NAME}", said) is not None
+        and all(name in decoded for name in path)
+        and re.search(rf"{_BEFORE_A_NAME}{re.escape(path[-1])}{_BEHIND_A_NAME}", decoded) is not None
         for path in fields
     )
 

@@ -34,7 +34,7 @@ _WORDS = re.compile(r"""[^\s"'<>,;(){}\[\]=:]{4,}""")
 _TRACE: Final = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^[ |+]*File "[^"\n]+", line \d+, in [^\s"]+$', re.MULTILINE)
 _RAISED = re.compile(r"[A-Za-z_][\w.<>]*(?=:|$)", re.MULTILINE)
-_SAID = re.compile(
+_ERROR_NAME = re.compile(
     r"(?:\w+\.)*(?=[A-Z])\w*"
     r"(?:Error|Exception|Timeout|TimedOut|Over|Gone|Spent|Died|Interrupted|Retry|UndecodableMessage)(?=:)"
 )
@@ -95,8 +95,8 @@ def outline(text: str) -> str:
     """Return the part of an error that comes from code: the exception's class, and the places in the traceback."""
     text = text.strip()
     if _TRACE not in text:
-        said = _SAID.match(text)
-        return f"{said.group()}: {UNTOLD}" if said else UNTOLD
+        name = _ERROR_NAME.match(text)
+        return f"{name.group()}: {UNTOLD}" if name else UNTOLD
     head, _, trace = text.partition(_TRACE)
     raised = _RAISED.match(head)
     kind = f"{raised.group()}: {UNTOLD}" if raised else UNTOLD

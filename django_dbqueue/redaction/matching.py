@@ -21,7 +21,7 @@ MOST_BEHIND: Final = 200
 MOST_ENDS: Final = 50
 """Places near the text's end where the beginning of a value may start."""
 
-_TAKEN: Final = "\ud800"
+_COVERED: Final = "\ud800"
 """A lone surrogate: no stored text can have one."""
 _ALONE_BEFORE = re.compile(r"(?<![\w.])(?<!line )")
 _ALONE_BEHIND = re.compile(r"(?!\w|\.\d)")
@@ -36,7 +36,7 @@ class Masks:
         self._folded = "".join(pieces)
         self._whence = [at for at, piece in enumerate(pieces) for _ in piece]
         self._beginnings = {self._folded[at : at + LEAST] for at in range(len(self._folded))}
-        self._taken = bytearray(len(text))
+        self._covered = bytearray(len(text))
 
     def anywhere(self, forms: Iterable[str]) -> bool:
         """Take these wherever they occur, and their beginnings at the text's end; return False if they are too many."""
@@ -47,13 +47,13 @@ class Masks:
         ends = [at for form in found if (at := self._end_of(form)) is not None]
         left = self._folded
         for form in sorted(found, key=lambda form: (-len(form), form)):
-            left = left.replace(form, _TAKEN * len(form))
+            left = left.replace(form, _COVERED * len(form))
         for at, char in enumerate(left):
-            if char == _TAKEN:
-                self._taken[self._whence[at]] = 1
+            if char == _COVERED:
+                self._covered[self._whence[at]] = 1
         if ends:
             begin = self._whence[min(ends)]
-            self._taken[begin:] = b"\1" * (len(self.text) - begin)
+            self._covered[begin:] = b"\1" * (len(self.text) - begin)
         return True
 
     def alone(self, forms: Iterable[str]) -> None:
@@ -65,7 +65,7 @@ class Masks:
                     continue
                 begin, end = self._whence[at], self._whence[at + size - 1] + 1
                 if _ALONE_BEFORE.match(self.text, begin) and _ALONE_BEHIND.match(self.text, end):
-                    self._taken[begin:end] = b"\1" * (end - begin)
+                    self._covered[begin:end] = b"\1" * (end - begin)
 
     def behind(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Take the form of each (field, form) after the field's name; return False if they are too many."""
@@ -75,13 +75,13 @@ class Masks:
         for field, form in found:
             pattern = rf"""{re.escape(field)}['"]?\s*+[:=]\s*+['"]?({re.escape(form)})(?!\w)"""
             for match in re.finditer(pattern, self.text, re.IGNORECASE):
-                self._taken[match.start(1) : match.end(1)] = b"\1" * len(match[1])
+                self._covered[match.start(1) : match.end(1)] = b"\1" * len(match[1])
         return True
 
     def shown(self, mark: str) -> str:
         """Return the text, with a mark in place of what was taken."""
         parts, at = [], 0
-        for match in re.finditer(rb"\x01+", self._taken):
+        for match in re.finditer(rb"\x01+", self._covered):
             parts += [self.text[at : match.start()], mark]
             at = match.end()
         return "".join([*parts, self.text[at:]])

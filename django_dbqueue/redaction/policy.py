@@ -193,13 +193,13 @@ def _as_stored(message: Stored) -> Content:
 
 def _redaction_of(message: Stored) -> _Redaction:
     """Return the redaction of a content, computed once per object: a page asks for it many times."""
-    said = (conf.redaction(), message.queue, message.body, message.content_type, message.headers_text)
+    key = (conf.redaction(), message.queue, message.body, message.content_type, message.headers_text)
     kept: tuple[Json, _Redaction] | None = getattr(message, _KEPT, None)
-    if kept is not None and kept[0] == said:
+    if kept is not None and kept[0] == key:
         return kept[1]
     found = _Redaction(message)
     if hasattr(message, "__dict__"):
-        setattr(message, _KEPT, (said, found))
+        setattr(message, _KEPT, (key, found))
     return found
 
 

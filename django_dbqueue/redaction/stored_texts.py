@@ -23,6 +23,6 @@ _PATTERNS: Final = {
 def translated(stored: str) -> str:
     """Return a stored text for people to read: in their language if it is one of these, otherwise as it is."""
     for text, pattern in _PATTERNS.items():
-        if said := pattern.fullmatch(stored):
-            return translation.gettext(text) % said.groupdict()
+        if match := pattern.fullmatch(stored):
+            return translation.gettext(text) % match.groupdict()
     return stored

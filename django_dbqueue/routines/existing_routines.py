@@ -17,7 +17,7 @@ from django_dbqueue.sessions.django_session import session_of
 
 
 @dataclass(frozen=True, slots=True)
-class StandingRoutine:
+class InstalledRoutine:
     """An object with one of our names. ``is_trusted``: its owner is the installer, or could do anything anyway."""
 
     kind: str
@@ -37,19 +37,19 @@ def schema_of(using: str) -> str:
     return str(session_of(using).fetch(installer_sql.schema_of_table())[0][0])
 
 
-def standing(using: str) -> list[StandingRoutine]:
+def installed(using: str) -> list[InstalledRoutine]:
     """Return what has one of our names, or our mark."""
     if session_of(using).server.has_schemas:
-        statement = installer_sql.standing_on_postgresql(NAMES, schema_of(using))
+        statement = installer_sql.installed_on_postgresql(NAMES, schema_of(using))
     else:
-        statement = installer_sql.standing_on_mysql(NAMES)
+        statement = installer_sql.installed_on_mysql(NAMES)
     return [
-        StandingRoutine(str(kind), str(name), str(signature), str(comment), str(owner), bool(is_trusted))
+        InstalledRoutine(str(kind), str(name), str(signature), str(comment), str(owner), bool(is_trusted))
         for kind, name, signature, comment, owner, is_trusted in session_of(using).fetch(statement)
     ]
 
 
-def refuse_foreign(using: str, found: list[StandingRoutine]) -> None:
+def refuse_foreign(using: str, found: list[InstalledRoutine]) -> None:
     """Raise CommandError if something isn't ours; on PostgreSQL, where replacing keeps the owner, also by owner."""
     keeps_owner = session_of(using).server.has_schemas
     foreign = [

@@ -18,10 +18,10 @@ from django.utils.translation import gettext as _
 from django_dbqueue import conf
 from django_dbqueue.databases import means
 from django_dbqueue.databases.statement import SPENT_BEFORE, Row
-from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.lifecycle.rescue import LEASE_EXPIRED
 from django_dbqueue.models import Queue
 from django_dbqueue.routines import installer_sql
-from django_dbqueue.routines.existing_routines import StandingRoutine, refuse_foreign, schema_of, standing
+from django_dbqueue.routines.existing_routines import InstalledRoutine, installed, refuse_foreign, schema_of
 from django_dbqueue.routines.rendering import NAMES, Routine, routines
 from django_dbqueue.routines.routine_moves import Words
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -36,14 +36,14 @@ class Installed(NamedTuple):
 
     made: list[Routine]
     unchanged: list[Routine]
-    dropped: list[StandingRoutine]
+    dropped: list[InstalledRoutine]
 
 
 def install(session: DjangoSession) -> Installed:
     """Create what is missing or differs, and drop what an older version left."""
     with _alone(session):
         wanted = {(routine.kind, routine.signature): routine for routine in wanted_routines(session)}
-        found = {(one.kind, one.signature): one for one in standing(session.using)}
+        found = {(one.kind, one.signature): one for one in installed(session.using)}
         refuse_foreign(session.using, list(found.values()))
         unchanged = _unchanged(wanted, found)
         missing = [routine for routine in wanted.values() if routine not in unchanged]
@@ -52,13 +52,13 @@ def install(session: DjangoSession) -> Installed:
             if missing:
                 _make(session, missing, [wanted[key] for key in wanted if key not in found])
             _drop(session, old)
-            refuse_foreign(session.using, standing(session.using))  # which somebody created meanwhile
+            refuse_foreign(session.using, installed(session.using))  # which somebody created meanwhile
         except Error as error:
             raise CommandError(_explain(session, error)) from error
     return Installed(missing, unchanged, old)
 
 
-def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, str], StandingRoutine]) -> list[Routine]:
+def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, str], InstalledRoutine]) -> list[Routine]:
     """Return what is as it should be; another account's counts only if ours would call none of it."""
     as_wanted = [key for key, one in wanted.items() if key in found and found[key].comment == one.comment]
     if len({found[key].owner for key in as_wanted if wanted[key].kind != "VIEW"}) > 1 or len(as_wanted) < len(wanted):
@@ -66,10 +66,10 @@ def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, st
     return [wanted[key] for key in as_wanted]
 
 
-def uninstall(session: DjangoSession) -> list[StandingRoutine]:
+def uninstall(session: DjangoSession) -> list[InstalledRoutine]:
     """Drop ours, and nothing else; return what was dropped."""
     with _alone(session):
-        ours = [one for one in standing(session.using) if one.is_ours]
+        ours = [one for one in installed(session.using) if one.is_ours]
         ours.sort(key=lambda one: NAMES.index(one.name) if one.name in NAMES else -1, reverse=True)
         try:
             _drop(session, ours)
@@ -78,7 +78,7 @@ def uninstall(session: DjangoSession) -> list[StandingRoutine]:
     return ours
 
 
-def _drop(session: DjangoSession, ours: list[StandingRoutine]) -> None:
+def _drop(session: DjangoSession, ours: list[InstalledRoutine]) -> None:
     for one in ours:
         session.run(installer_sql.drop(one.kind, one.signature))
 
@@ -152,7 +152,7 @@ def _words(session: DjangoSession) -> Words:
         holds_dead=_that_differ({name: each.on_dead == conf.HOLD for name, each in options.items()}),
         max_bytes=conf.get("MAX_PAYLOAD_BYTES"),
         notify=conf.get("NOTIFY"),
-        lease_over=LEASE_OVER,
+        lease_expired=LEASE_EXPIRED,
         spent_before=SPENT_BEFORE,
         forbidden=conf.get("OPERATIONS_QUEUE"),
         schema=schema_of(session.using) if session.server.has_schemas else "",
@@ -213,7 +213,7 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
             for user, host in grants:
                 session.run(installer_sql.grant_on_mysql(routine, user, host))
     except Error as error:
-        left = [routine.signature for routine in reversed(made) if routine in new and not _taken_away(session, routine)]
+        left = [routine.signature for routine in reversed(made) if routine in new and not _dropped(session, routine)]
         if left:
             raise CommandError(
                 _(
@@ -226,7 +226,7 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
         raise
 
 
-def _taken_away(session: DjangoSession, routine: Routine) -> bool:
+def _dropped(session: DjangoSession, routine: Routine) -> bool:
     try:
         session.run(installer_sql.drop(routine.kind, routine.signature))
     except Error:
@@ -252,12 +252,12 @@ def _grants(session: DjangoSession, routine: Routine) -> list[Row]:
 
 def _explain(session: DjangoSession, error: Error) -> str:
     """Say what the database refused, and what to do next."""
-    said = _("The database %(alias)r refused: %(error)s\nNothing was left half installed.\n") % {
+    text = _("The database %(alias)r refused: %(error)s\nNothing was left half installed.\n") % {
         "alias": session.using,
         "error": error,
     }
     if means(error, "untrusted"):
-        return said + _(
+        return text + _(
             "The server keeps a binary log, so only some accounts may create stored functions. Do one of these:\n"
             "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
             "    (and writes it into the server's configuration); then run this again. It is safe with\n"
@@ -266,10 +266,10 @@ def _explain(session: DjangoSession, error: Error) -> str:
             "  * run this with an administrator's account, by an alias of its own: --database ALIAS."
         )
     if not means(error, "denied"):
-        return said
+        return text
     if session.server.has_schemas:
-        return said + _("The account needs CREATE on the table's schema, and must own what it replaces.")
-    return said + _(
+        return text + _("The account needs CREATE on the table's schema, and must own what it replaces.")
+    return text + _(
         "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "
         "and what it needs for the queue's tables."
     )

@@ -10,7 +10,7 @@ from django_dbqueue.databases.statement import Statement, holes
 from django_dbqueue.routines.rendering import MARK, VIEW, Routine
 
 
-def standing_on_mysql(names: Sequence[str]) -> Statement:
+def installed_on_mysql(names: Sequence[str]) -> Statement:
     """(kind, name, signature, comment, definer, whether that is us) of objects with these names, or with our mark.
 
     A view has its comment in its text, and calls nothing.
@@ -29,7 +29,7 @@ def standing_on_mysql(names: Sequence[str]) -> Statement:
     )
 
 
-def standing_on_postgresql(names: Sequence[str], schema: str) -> Statement:
+def installed_on_postgresql(names: Sequence[str], schema: str) -> Statement:
     """(kind, name, signature, comment, owner, whether the owner is trusted) of objects with these names, or our mark.
 
     They are looked up in the table's schema. Trusted are the current account, the table's owner, and superusers.

@@ -51,13 +51,13 @@ def head_of(server: Server, lane: int, held_by: int) -> Statement:
 
 def lowest_free(server: Server, lane: int, least: int) -> Statement:
     """Read the lowest ticket of a lane, from a number on, that nobody has."""
-    taken = f"SELECT 1 FROM {server.ticket} AS o WHERE o.lane = %s AND o.ticket ="
+    held = f"SELECT 1 FROM {server.ticket} AS o WHERE o.lane = %s AND o.ticket ="
     behind = (
         f"SELECT MIN(k.ticket) + 1 FROM {server.ticket} AS k WHERE k.lane = %s AND k.ticket >= %s "
-        f"AND NOT EXISTS ({taken} k.ticket + 1)"
+        f"AND NOT EXISTS ({held} k.ticket + 1)"
     )
     return Statement(
-        f"SELECT CASE WHEN EXISTS ({taken} %s) THEN ({behind}) ELSE %s END",
+        f"SELECT CASE WHEN EXISTS ({held} %s) THEN ({behind}) ELSE %s END",
         (lane, least, lane, least, lane, least),
     )
 

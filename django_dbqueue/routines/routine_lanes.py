@@ -12,13 +12,13 @@ from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.routines import one_lane_sql as one
 from django_dbqueue.statements import enqueue_sql
 
-_TELL_LANE: Final = "lane = NULLIF(LAST_INSERT_ID(COALESCE(lane, 0)), 0)"
+_KEEP_LANE: Final = "lane = NULLIF(LAST_INSERT_ID(COALESCE(lane, 0)), 0)"
 """Leaves the lane as it is, and in LAST_INSERT_ID(), which a function keeps to itself. So no row is read twice."""
 
 
-def telling_lane(server: Server, change: Change) -> Change:
+def with_lane(server: Server, change: Change) -> Change:
     """Return a move after which the routine knows the lane of what was moved, where UPDATE returns no rows."""
-    return change if server.returns_rows else change._replace(sql=f"{change.sql}, {_TELL_LANE}")
+    return change if server.returns_rows else change._replace(sql=f"{change.sql}, {_KEEP_LANE}")
 
 
 def lanes(server: Server, row: Mapping[str, object]) -> dict[str, Statement]:

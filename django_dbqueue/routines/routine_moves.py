@@ -13,7 +13,7 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.literals import SCHEMA, literal, raw
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Change, Claim, Statement, holes
-from django_dbqueue.routines.routine_lanes import lanes, telling_lane
+from django_dbqueue.routines.routine_lanes import lanes, with_lane
 from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
 from django_dbqueue.statements.events_sql import COLUMNS
 from django_dbqueue.states.ranges_in_use import next_priority
@@ -47,7 +47,7 @@ class Words:
     holds_dead: Mapping[str | None, bool]
     max_bytes: int
     notify: bool
-    lease_over: str
+    lease_expired: str
     spent_before: str
     forbidden: str
     schema: str = ""
@@ -64,8 +64,8 @@ def _settling(server: Server, words: Words) -> dict[str, Statement]:
     queue, priority = raw("_queue_name"), raw("_priority")
     by_id = Statement(f"id = %s AND {NOT_DONE}", (raw("_message_id"),))
     held = fences_sql.held(server, [Claim(raw("_id"), raw("_token"))])
-    ack = telling_lane(server, changes_sql.ack(server))
-    nack, nack_later = (telling_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
+    ack = with_lane(server, changes_sql.ack(server))
+    nack, nack_later = (with_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
     return {
         "next_priority_waiting": next_priority(server, queue, NEW, priority),
         "next_priority_running": next_priority(server, queue, RUNNING, priority),
@@ -144,7 +144,7 @@ def _rescue_range(server: Server, words: Words) -> Statement:
     late = claims_sql.due(
         server, names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token")
     )
-    rescue = changes_sql.rescue(server, words.lease_over)
+    rescue = changes_sql.rescue(server, words.lease_expired)
     assert rescue.event is not None
     facts, params = events_sql.facts(server, rescue.event)
     return Statement(
@@ -170,7 +170,7 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
         now=None,
     )
     due, over = condition_of(server, "ready"), condition_of(server, "stuck")
-    rescue = telling_lane(server, changes_sql.rescue(server, words.lease_over))
+    rescue = with_lane(server, changes_sql.rescue(server, words.lease_expired))
     is_late = Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
@@ -190,7 +190,7 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
 
 def _bury(server: Server, words: Words, name: str, had_no_reads: str) -> dict[str, Statement]:
     """Return what a claim does, after taking a row, if it had no reads left, and the condition."""
-    change = telling_lane(server, changes_sql.bury(server, words.spent_before))
+    change = with_lane(server, changes_sql.bury(server, words.spent_before))
     where = Statement(f"id = %s AND {Stage.CLAIMED.sql}", (raw(name),))
     return {
         "had_no_reads": Statement(had_no_reads, ()),

@@ -49,11 +49,11 @@ class Plan:
         return Envelope(self.payload, key=self.key, headers=headers)
 
 
-def read(name: object, said: object) -> Plan:
+def read(name: object, declared: object) -> Plan:
     """Check one schedule; InvalidSchedule says what is wrong, SchedulesNotInstalled what is missing."""
-    if not isinstance(said, Mapping):
-        raise InvalidSchedule(f"It must be a dict of options ({', '.join(conf.PER_SCHEDULE)}), not {said!r}.")
-    for option in said:
+    if not isinstance(declared, Mapping):
+        raise InvalidSchedule(f"It must be a dict of options ({', '.join(conf.PER_SCHEDULE)}), not {declared!r}.")
+    for option in declared:
         if option not in conf.PER_SCHEDULE:
             near = get_close_matches(str(option).lower()[:100], conf.PER_SCHEDULE, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -61,9 +61,9 @@ def read(name: object, said: object) -> Plan:
                 f"It has an unknown option, {option!r}.{hint} The options are: {', '.join(conf.PER_SCHEDULE)}."
             )
     for option in ("queue", "cron"):
-        if option not in said:
+        if option not in declared:
             raise InvalidSchedule(f"It needs the option {option!r}.")
-    options = {**conf.PER_SCHEDULE, **said}
+    options = {**conf.PER_SCHEDULE, **declared}
     if options["missed"] not in MISSED:
         raise InvalidSchedule(f"missed must be one of {', '.join(MISSED)}, not {options['missed']!r}.")
     try:
@@ -84,9 +84,9 @@ def read(name: object, said: object) -> Plan:
 def of_settings() -> list[Plan]:
     """Return the schedules of the settings; the error names the one that is wrong."""
     plans = []
-    for name, said in conf.get("SCHEDULES").items():
+    for name, declared in conf.get("SCHEDULES").items():
         try:
-            plans.append(read(name, said))
+            plans.append(read(name, declared))
         except InvalidSchedule as error:
             raise InvalidSchedule(f"{conf.NAME}['SCHEDULES'][{name!r}]: {error}") from error
     return plans

@@ -42,5 +42,5 @@ def apart(
 
 def name_refused(message_id: int, error: DatabaseError) -> None:
     """Log which message the database refused to change, and what it said."""
-    said = ascii(" ".join(str(error).split()))[1:-1]
-    logger.warning("message %s is left as it is: the database refused (%s: %.500s)", message_id, named(error), said)
+    text = ascii(" ".join(str(error).split()))[1:-1]
+    logger.warning("message %s is left as it is: the database refused (%s: %.500s)", message_id, named(error), text)

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 MessageType = type[models.Model]
 
 
-class Ahead(NamedTuple):
+class Prelude(NamedTuple):
     """A statement that goes before others, the check that is given its row count, and what follows it at once.
 
     The check may raise; what follows has then run too, if the driver sends several statements in one round trip.
@@ -201,7 +201,7 @@ class DjangoSession:
         return begun_by(connection, partial(self.run, Statement(server.begin, ())))
 
     @contextmanager
-    def ahead_of_the_first(self, ahead: Ahead) -> Iterator[None]:
+    def with_first_statement(self, prelude: Prelude) -> Iterator[None]:
         """Make the first statement of the block carry another one before it, if the driver can do that.
 
         What the check raises then comes after both have run, so the only transaction open must be one that the error
@@ -209,10 +209,10 @@ class DjangoSession:
         """
         connection = connections[self.using]
         if not takes_many(connection):
-            self.run_ahead(ahead)
+            self.run_prelude(prelude)
             yield
             return
-        parts = [part for part in (ahead.statement, ahead.then) if part is not None]
+        parts = [part for part in (prelude.statement, prelude.then) if part is not None]
 
         def with_it(execute: Execute, sql: str, params: Params, many: bool, context: Context) -> object:
             connection.execute_wrappers.remove(with_it)
@@ -220,7 +220,7 @@ class DjangoSession:
             result = execute(
                 text, (*chain.from_iterable(part.params for part in parts), *(params or ())), many, context
             )
-            ahead.check(context["cursor"].rowcount)
+            prelude.check(context["cursor"].rowcount)
             for _ in parts:
                 context["cursor"].nextset()
             return result
@@ -232,15 +232,15 @@ class DjangoSession:
             if is_alone := with_it in connection.execute_wrappers:
                 connection.execute_wrappers.remove(with_it)
         if is_alone:
-            self.run_ahead(ahead)
+            self.run_prelude(prelude)
 
-    def run_ahead(self, ahead: Ahead) -> None:
+    def run_prelude(self, prelude: Prelude) -> None:
         """Run it on its own, in the open transaction."""
-        ahead.check(self.run(ahead.statement))
-        if ahead.then is not None:
-            self.run(ahead.then)
-        if ahead.finish is not None:
-            ahead.finish()
+        prelude.check(self.run(prelude.statement))
+        if prelude.then is not None:
+            self.run(prelude.then)
+        if prelude.finish is not None:
+            prelude.finish()
 
 
 session_of = cache(DjangoSession)

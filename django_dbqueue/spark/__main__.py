@@ -17,9 +17,9 @@ from django_dbqueue.spark.jobs.job_execution import (
     EXIT_TERMINATED,
     Terminated,
     add_jobs,
+    credential_options,
     in_one_sentence,
     run_job,
-    said_credentials,
     stop_signals,
 )
 from django_dbqueue.worker.late_signals import ends_with_its_command
@@ -29,22 +29,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a job and return the exit code."""
     parser = ArgumentParser("python -m django_dbqueue.spark", description=__doc__)
     add_jobs(parser, _add_credentials)
-    said = vars(parser.parse_args(arguments))
-    job = JOBS[said["job"]]
+    options = vars(parser.parse_args(arguments))
+    job = JOBS[options["job"]]
     try:
         with stop_signals():
-            config = config_of(job.config, said, credentials=said_credentials(said))
-            master, settings = said.get("master"), said.get("conf", ())
-            print(run_job(job, config, master=master, settings=settings, progress=_tell), flush=True)
+            config = config_of(job.config, options, credentials=credential_options(options))
+            master, settings = options.get("master"), options.get("conf", ())
+            print(run_job(job, config, master=master, settings=settings, progress=_report), flush=True)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Terminated:
         return EXIT_TERMINATED
     except Exception as error:
-        if (told := in_one_sentence(error)) is None:
+        if (failure := in_one_sentence(error)) is None:
             raise
-        print(f"{parser.prog}: {told[0]}", file=sys.stderr)
-        return told[1]
+        print(f"{parser.prog}: {failure[0]}", file=sys.stderr)
+        return failure[1]
     return 0
 
 
@@ -53,7 +53,7 @@ def _add_credentials(parser: ArgumentParser, _job: Job) -> None:
     parser.add_argument("--credentials-env", metavar="VARIABLE", help="environment variable that holds the URL or JSON")
 
 
-def _tell(what: str, done: int, total: int | None) -> None:
+def _report(what: str, done: int, total: int | None) -> None:
     count = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
     print(f"{what}{count}", file=sys.stderr, flush=True)
 

@@ -5,7 +5,7 @@ session ends, however that happens. Who finds no free place ends its session and
 process asks at a time, and the others queue up behind it, so there is at most one session more per machine.
 
 Nobody may wait for a place while it holds one, so tasks end their sessions before they pass rows on. What runs as long
-as a query or a job does (a stream's runner, an export's lock) never waits: see ``standing``.
+as a query or a job does (a stream's runner, an export's lock) never waits: see ``open_lasting``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _admitted(credentials: Credentials, outage: float) -> Connection:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def standing(credentials: Credentials) -> Connection:
+def open_lasting(credentials: Credentials) -> Connection:
     """Open a session that lives as long as a query or a job; it counts if a place is free, and waits for none.
 
     A heartbeat must not be late because tasks are busy, and tasks must not wait for what waits for them: so one place

@@ -24,7 +24,7 @@ BODIES: Final = ("payload", "json", "body")
 _TEXT: Final = (spark.StringType, spark.CharType, spark.VarcharType)
 _WHOLE: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
 _SECONDS: Final = (*_WHOLE, spark.FloatType, spark.DoubleType, spark.DecimalType, spark.DayTimeIntervalType)
-_SAID_BY: Final[dict[str, tuple[tuple[type[spark.DataType], ...], str]]] = {
+_ALLOWED: Final[dict[str, tuple[tuple[type[spark.DataType], ...], str]]] = {
     "json": (_TEXT, "a string of JSON"),
     "body": (_TEXT, "a string"),
     "content_type": (_TEXT, "a string: json, text or bytes"),
@@ -38,7 +38,7 @@ _SAID_BY: Final[dict[str, tuple[tuple[type[spark.DataType], ...], str]]] = {
     "lease": (_SECONDS, "a number of seconds or an interval"),
     "headers": ((*_TEXT, spark.StructType, spark.MapType), "a struct, a map, or a string of a JSON object"),
 }
-COLUMNS: Final = ("payload", *_SAID_BY)
+COLUMNS: Final = ("payload", *_ALLOWED)
 
 
 def check_columns(schema: spark.StructType, *, queue: str | None) -> None:
@@ -73,7 +73,7 @@ def check_columns(schema: spark.StructType, *, queue: str | None) -> None:
 
 
 def _check_type(field: spark.StructField) -> None:
-    allowed, words = _SAID_BY.get(field.name, ((spark.DataType,), ""))
+    allowed, words = _ALLOWED.get(field.name, ((spark.DataType,), ""))
     if not isinstance(field.dataType, allowed):
         raise InvalidPipeline(
             f"The column {field.name!r} must be {words}, but it is {field.dataType.simpleString()}. Nothing was "

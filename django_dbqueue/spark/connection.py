@@ -40,13 +40,13 @@ class Connection:
         except InvalidPipeline:
             raise
         except Exception as error:
-            said = str(error)
-            shown = credentials.hidden_in(said)
+            text = str(error)
+            shown = credentials.hidden_in(text)
             kind = DatabaseAway if is_away(error) else InvalidPipeline
             refused = kind(f"The database {credentials.name!r} can't be reached ({_place(credentials)}): {shown}")
             if isinstance(refused, DatabaseAway):
                 refused.is_full = is_full(error)
-            raise refused from (error if shown == said else None)
+            raise refused from (error if shown == text else None)
 
     @cached_property
     def database(self) -> str:

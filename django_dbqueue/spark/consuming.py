@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from django_dbqueue.databases import Statement
     from django_dbqueue.spark.arrow import Pages
-    from django_dbqueue.spark.stream_driver import StreamRunner
+    from django_dbqueue.spark.stream_driver import StreamDriver
 
 OPTIONS: Final = (
     "queue",
@@ -84,26 +84,26 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
-        said = Options.of(options, OPTIONS)
+        chosen = Options.of(options, OPTIONS)
         self.schema = MESSAGES.checked(schema)
-        self.spec = _spec_of(said)
-        self.limits = TriggerLimits.of(said, MAX_MESSAGES, most=MOST_MESSAGES)
-        self.parts = said.whole("numPartitions", most=10_000)
-        self.outage = outage_of(said)
+        self.spec = _spec_of(chosen)
+        self.limits = TriggerLimits.of(chosen, MAX_MESSAGES, most=MOST_MESSAGES)
+        self.parts = chosen.whole("numPartitions", most=10_000)
+        self.outage = outage_of(chosen)
         self.sessions = Credentials.load(options).max_connections
-        self._runner: StreamRunner | None = None
+        self._runner: StreamDriver | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_runner": None}
 
     @property
-    def runner(self) -> StreamRunner:
+    def runner(self) -> StreamDriver:
         """Return this process's run, which begins with the first question."""
         if self._runner is None:
-            from django_dbqueue.spark.stream_driver import StreamRunner
+            from django_dbqueue.spark.stream_driver import StreamDriver
 
             credentials = Credentials.load(self.options)
-            self._runner = StreamRunner(credentials, self.spec, outage=self.outage, limits=self.limits)
+            self._runner = StreamDriver(credentials, self.spec, outage=self.outage, limits=self.limits)
         return self._runner
 
     # -- what Spark asks the runner -----------------------------------------------------------------------
@@ -112,9 +112,9 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Begin a new checkpoint before the first claim that is not acked."""
 
         def begin(connection: Connection) -> int:
-            standing = connection.fetch(stream_claims_sql.unfinished(connection.server, self.spec.name, limit=1))
-            if standing:
-                return int(standing[0][0]) - 1
+            unfinished = connection.fetch(stream_claims_sql.unfinished(connection.server, self.spec.name, limit=1))
+            if unfinished:
+                return int(unfinished[0][0]) - 1
             rows = connection.fetch(streams_sql.read(connection.server, self.spec.name, 0, lock=False))
             return int(rows[0][4]) if rows else 0
 
@@ -214,9 +214,9 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def _spec_of(said: Options) -> StreamSpec:
-    queue = said.required("queue", "it names the queue that the stream consumes.")
-    name = said.required(
+def _spec_of(options: Options) -> StreamSpec:
+    queue = options.required("queue", "it names the queue that the stream consumes.")
+    name = options.required(
         "stream",
         "it names the stream. The database records the stream's claims under this name, beside the checkpoint.",
     )
@@ -229,11 +229,11 @@ def _spec_of(said: Options) -> StreamSpec:
     return StreamSpec(
         name=name,
         queue=queue,
-        lease=float(said.whole("lease", LEASE, least=SHORTEST_LEASE, most=7 * 86_400)),
-        on_expired=said.choice("on_expired", ON_EXPIRED, HOLD),
-        max_reads=said.whole("max_reads", MAX_READS, least=0, most=2_000_000_000),
+        lease=float(options.whole("lease", LEASE, least=SHORTEST_LEASE, most=7 * 86_400)),
+        on_expired=options.choice("on_expired", ON_EXPIRED, HOLD),
+        max_reads=options.whole("max_reads", MAX_READS, least=0, most=2_000_000_000),
         rules=LaneRules(
-            group_limit=said.whole("group_limit", 1, most=WIDEST),
-            holds_dead=said.choice("on_dead", ("next", "hold"), "next") == "hold",
+            group_limit=options.whole("group_limit", 1, most=WIDEST),
+            holds_dead=options.choice("on_dead", ("next", "hold"), "next") == "hold",
         ),
     )

@@ -63,21 +63,21 @@ class Credentials:
     @classmethod
     def load(cls, options: Mapping[str, str]) -> Credentials:
         """Read what the options name; InvalidPipeline if they name nothing, or contain a secret themselves."""
-        said = {name.lower(): value for name, value in options.items()}
-        return replace(cls.named(said, FILE_OPTION, ENVIRONMENT_OPTION), max_connections=_max_connections(said))
+        chosen = {name.lower(): value for name, value in options.items()}
+        return replace(cls.named(chosen, FILE_OPTION, ENVIRONMENT_OPTION), max_connections=_max_connections(chosen))
 
     @classmethod
-    def named(cls, said: Mapping[str, str], file_option: str, environment_option: str) -> Credentials:
-        """Read what these two options name; ``said`` has lower-case names."""
-        if told := sorted(set(said) & set(REFUSED)):
+    def named(cls, chosen: Mapping[str, str], file_option: str, environment_option: str) -> Credentials:
+        """Read what these two options name; ``chosen`` has lower-case names."""
+        if refused := sorted(set(chosen) & set(REFUSED)):
             raise InvalidPipeline(
-                f"The option {told[0]!r} would appear in plans and logs. Write the credentials to a file that only "
+                f"The option {refused[0]!r} would appear in plans and logs. Write the credentials to a file that only "
                 f"you can read and name the file in the option {file_option!r}, or put them into an environment "
                 f"variable and name it in {environment_option!r}."
             )
-        if (file := said.get(file_option)) is not None:
+        if (file := chosen.get(file_option)) is not None:
             return cls.parse(_text_of(file), where=f"the file {file}")
-        if (variable := said.get(environment_option)) is not None:
+        if (variable := chosen.get(environment_option)) is not None:
             if variable not in os.environ:
                 raise InvalidPipeline(
                     f"The environment variable {variable!r}, which {environment_option!r} names, is not set here. On a "
@@ -111,16 +111,16 @@ class Credentials:
     @classmethod
     def _from_json(cls, text: str, where: str) -> Credentials:
         known = [each.name for each in fields(cls) if each.name != "max_connections"]
-        said = _json_of(text)
-        if said is None:
+        values = _json_of(text)
+        if values is None:
             raise InvalidPipeline(f"{_sentence(where)} holds broken JSON: write an object of {known}.")
-        if not isinstance(said, dict) or set(said) - set(known) or not _is_well_typed(said):
+        if not isinstance(values, dict) or set(values) - set(known) or not _is_well_typed(values):
             raise InvalidPipeline(
                 f"{_sentence(where)} must hold a JSON object of {known}: vendor is one of "
                 f"{sorted(SERVERS)}, name the database, port a number from 1 to 65535 or null, options "
                 "an object, and the others are strings."
             )
-        return cls(**said)
+        return cls(**values)
 
     def misplaced(self) -> str | None:
         """Return the name of a field that seems to contain a password too, and that errors would repeat."""
@@ -144,8 +144,8 @@ class Credentials:
         return json.dumps({name: value for name, value in asdict(self).items() if name != "max_connections"})
 
 
-def _max_connections(said: Mapping[str, str]) -> int:
-    value = said.get(MAX_CONNECTIONS_OPTION.lower(), str(MAX_CONNECTIONS))
+def _max_connections(chosen: Mapping[str, str]) -> int:
+    value = chosen.get(MAX_CONNECTIONS_OPTION.lower(), str(MAX_CONNECTIONS))
     number = typed_whole(value.strip(), 0, MOST_CONNECTIONS)
     if number is None:
         raise InvalidPipeline(
@@ -197,17 +197,17 @@ def _json_of(text: str) -> Any:
         return None
 
 
-def _is_well_typed(said: dict[str, object]) -> bool:
-    texts = [said.get(name, "") for name in ("host", "user", "password")]
-    port = said.get("port")
+def _is_well_typed(values: dict[str, object]) -> bool:
+    texts = [values.get(name, "") for name in ("host", "user", "password")]
+    port = values.get("port")
     return (
-        isinstance(said.get("vendor"), str)
-        and said["vendor"] in SERVERS
-        and isinstance(said.get("name"), str)
-        and said["name"] != ""
+        isinstance(values.get("vendor"), str)
+        and values["vendor"] in SERVERS
+        and isinstance(values.get("name"), str)
+        and values["name"] != ""
         and all(isinstance(text, str) for text in texts)
         and (port is None or is_whole(port, 1, 65_535))
-        and isinstance(said.get("options", {}), dict)
+        and isinstance(values.get("options", {}), dict)
     )
 
 

@@ -108,8 +108,8 @@ class DeltaLog:
 
         now = int(time.time() * 1_000)
         # A stream of a reader skips a commit that only puts the same rows into other files
-        taken = _sum([each.rows for each in gone])
-        changed = taken is None or taken != _sum([None if each.facts is None else each.facts.rows for each in added])
+        before = _sum([each.rows for each in gone])
+        changed = before is None or before != _sum([None if each.facts is None else each.facts.rows for each in added])
         actions: list[Any] = [
             RemoveAction(each.path, changed, now, size=each.bytes, partition_values=each.partition) for each in gone
         ]
@@ -162,9 +162,9 @@ def _schema(columns: Iterable[tuple[str, str]]) -> Schema:
 def _logged(table: DeltaTable) -> list[_Logged]:
     import pyarrow
 
-    said = pyarrow.table(table.get_add_actions(flatten=True))
+    actions = pyarrow.table(table.get_add_actions(flatten=True))
     partition = [f"partition.{name}" for name in PARTITIONS]
-    names = {"path", "size_bytes", "num_records", *partition} & set(said.column_names)
+    names = {"path", "size_bytes", "num_records", *partition} & set(actions.column_names)
     return [
         _Logged(
             unquote(row["path"]),
@@ -175,7 +175,7 @@ def _logged(table: DeltaTable) -> list[_Logged]:
                 for name, key in zip(PARTITIONS, partition, strict=True)
             },
         )
-        for row in said.select(sorted(names)).to_pylist()
+        for row in actions.select(sorted(names)).to_pylist()
     ]
 
 

@@ -46,7 +46,7 @@ def enqueue_dataframe(
     job, run = job_id or f"write-{secrets.token_hex(8)}", random.randint(1, _LARGEST)
     if job_id == "":
         raise InvalidPipeline("job_id is empty: name the job, or leave it out.")
-    said = {
+    given = {
         FILE_OPTION: credentials_file,
         ENVIRONMENT_OPTION: credentials_env,
         "queue": queue,
@@ -60,7 +60,7 @@ def enqueue_dataframe(
         OUTAGE: None if outage is None else math.ceil(outage),
         "notify": None if notify is None else str(notify).lower(),
     }
-    options = {name: str(value) for name, value in said.items() if value is not None}
+    options = {name: str(value) for name, value in given.items() if value is not None}
     df.write.format("dbqueue").mode("append").options(**options).save()
     return _published(options, job, run, SECONDS if outage is None else outage)
 

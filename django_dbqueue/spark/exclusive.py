@@ -28,8 +28,8 @@ def only_exporter(connection: Connection, credentials: Credentials) -> Iterator[
             yield
         return
     lock = _lock_of(connection)
-    [(taken,)] = connection.fetch(sessions.take_lock(lock))
-    if not taken:
+    [(was_free,)] = connection.fetch(sessions.take_lock(lock))
+    if not was_free:
         raise ExportBusy(
             f"Another export is working on this archive: {_who(connection, sessions, lock)} holds its lock. "
             "Nothing was done. Wait until it has finished; if it hangs, end that session."

@@ -136,8 +136,8 @@ class Register:
     def adopt(self, manifest: Manifest) -> Batch:
         """Return a manifest's batch, which a killed run had planned; LakeDamaged if none had."""
         for batch in self.batches():
-            said = (batch.number, batch.first_id, batch.last_id, batch.rows)
-            if said == (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows):
+            planned = (batch.number, batch.first_id, batch.last_id, batch.rows)
+            if planned == (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows):
                 return batch
         raise LakeDamaged(
             f"The manifest {manifest.name} of the lake {self.lake!r} belongs to a batch that this database never "
@@ -166,7 +166,7 @@ class Register:
         They are deleted, or, if the history has partitions, recorded as purged: each partition is dropped as soon as
         that is true of all of its ids, here or by a worker.
         """
-        if partitions.standing(self.connection):
+        if partitions.existing(self.connection):
             rows = history_readers.under_mutex(self.connection, lambda: self._record(batch))
             partitions.keep(self.connection)
             progress(rows)

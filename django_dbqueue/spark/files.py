@@ -60,7 +60,7 @@ class Files:
         """List the names in a folder that begin and end so; nothing if the folder doesn't exist."""
         if not self._fs.exists(self._path(folder)):
             return []
-        names = (path.rpartition("/")[2] for path in self._told(self._fs.listStatus(self._path(folder))))
+        names = (path.rpartition("/")[2] for path in self._listed(self._fs.listStatus(self._path(folder))))
         return sorted(name for name in names if name.startswith(prefix) and name.endswith(suffix))
 
     def tree(self, folder: str = "", suffix: str = "") -> list[str]:
@@ -81,9 +81,9 @@ class Files:
             self._jvm.scala.reflect.ClassTag.apply(status)
         )
         root = f"{self._path().toUri().getPath().rstrip('/')}/"
-        return sorted(path.partition(root)[2] for path in self._told(found) if path.endswith(suffix))
+        return sorted(path.partition(root)[2] for path in self._listed(found) if path.endswith(suffix))
 
-    def _told(self, statuses: Any) -> list[str]:
+    def _listed(self, statuses: Any) -> list[str]:
         """Return the paths of files, by one call, however many there are: each call to the JVM takes its time."""
         # Py4J finds none of the methods that join an array of paths
         text = str(self._shown(self._paths_of(statuses))).removeprefix("Array(").removesuffix(")")

@@ -63,18 +63,18 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         allowed = [name for name in OPTIONS if name not in {"firstId", "lastId", MAX_LAG_OPTION}]
-        said = Options.of(options, (*allowed, *OWN_OPTIONS))
+        chosen = Options.of(options, (*allowed, *OWN_OPTIONS))
         self.name = history_readers.check_name(
-            said.required("reader", "it names the reader. Export uses the name to know what it still has to keep.")
+            chosen.required("reader", "it names the reader. Export uses the name to know what it still has to keep.")
         )
-        self.starting = said.choice(
+        self.starting = chosen.choice(
             "startingPosition", (history_readers.EARLIEST, history_readers.LATEST), history_readers.EARLIEST
         )
-        self.limits = TriggerLimits.of(said, MAX_MESSAGES, most=MOST_MESSAGES)
+        self.limits = TriggerLimits.of(chosen, MAX_MESSAGES, most=MOST_MESSAGES)
         own = {name.lower() for name in OWN_OPTIONS}
         self.options = {name: value for name, value in options.items() if name.lower() not in own}
         self.schema = schema
-        self.outage = outage_of(said)
+        self.outage = outage_of(chosen)
         self.reader_between(0, 0)  # reports errors in the other options before anything runs
         self._forget_state()
 
@@ -117,7 +117,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._move(after)
         assert isinstance(limit, ReadMaxRows | ReadAllAvailable)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else _EVERY_ID
-        last, rows = self._look(after, most)
+        last, rows = self._next_batch(after, most)
         takes_what_is_there = most == _EVERY_ID or self._until != _EVERY_ID
         if not rows or (rows < self._small.least and not takes_what_is_there):
             time.sleep(self._idle)  # otherwise Spark would ask again at once, and do nothing else
@@ -127,7 +127,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._small.begin()
         return {"id": last}
 
-    def _look(self, after: int, most: int) -> tuple[int, int]:
+    def _next_batch(self, after: int, most: int) -> tuple[int, int]:
         """Return the last id of the next batch, and its rows; what an earlier look has counted stays counted."""
         known, last, rows = self._next
         if known != after:
@@ -143,8 +143,8 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
         """Return the newest row, for Spark's progress events; after a look that began no batch, without another one."""
-        looked = self._idle and self._until == _EVERY_ID
-        newest = self._next[1] if looked else self._ask(history_readers.newest_id)
+        is_known = self._idle and self._until == _EVERY_ID
+        newest = self._next[1] if is_known else self._ask(history_readers.newest_id)
         return {NAME: READER + self.name, "id": newest}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:

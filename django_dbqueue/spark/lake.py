@@ -110,9 +110,9 @@ def identity(files: Files, *, make: bool) -> str | None:
         name = f"{PREFIX}{slug or 'root'}:{secrets.token_hex(4)}"
         files.publish(IDENTITY, json.dumps({"format": _FORMAT, "lake": name}) + "\n")
     try:
-        said: object = json.loads(files.read(IDENTITY))["lake"]
+        found: object = json.loads(files.read(IDENTITY))["lake"]
     except Exception as error:
         raise LakeDamaged(f"{files.url(IDENTITY)} doesn't contain the lake's name: {first_line(error)}") from error
-    if not isinstance(said, str) or not said.startswith(PREFIX):
-        raise LakeDamaged(f"{files.url(IDENTITY)} says {said!r}, which is not the name of a lake.")
-    return said
+    if not isinstance(found, str) or not found.startswith(PREFIX):
+        raise LakeDamaged(f"{files.url(IDENTITY)} says {found!r}, which is not the name of a lake.")
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from django_dbqueue.exceptions import DBQueueError, ExportStopped, InvalidPipeline, LakeDamaged
 from django_dbqueue.history.history_sql import REWRITE
-from django_dbqueue.spark.admission import standing
+from django_dbqueue.spark.admission import open_lasting
 from django_dbqueue.spark.delta_log import DeltaLog, has_log, require_deltalake
 from django_dbqueue.spark.exclusive import only_exporter, require_lock
 from django_dbqueue.spark.export_batches import Register
@@ -61,7 +61,7 @@ def keeping(spark: SparkSession, config: NamesLake, *, make: bool, delta: bool =
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
     files = Files(session, config.lake)
-    with standing(credentials) as connection, only_exporter(connection, credentials):
+    with open_lasting(credentials) as connection, only_exporter(connection, credentials):
         try:
             logged = has_log(files)
             if logged or delta:

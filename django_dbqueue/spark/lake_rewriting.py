@@ -94,14 +94,14 @@ def vacuum(keeper: Keeper, lake: Listed, seconds: float) -> int:
     old = [each for each in snapshots if datetime.fromisoformat(each.written_at) <= until]
     if not old or lake.snapshot is None:
         return 0
-    standing = old[-1]
-    kept = {each.path for snapshot in snapshots if snapshot.sequence >= standing.sequence for each in snapshot.files}
+    newest = old[-1]
+    kept = {each.path for snapshot in snapshots if snapshot.sequence >= newest.sequence for each in snapshot.files}
     folders = {path.rpartition("/")[0] for path in kept}
-    dead = [each for each in snapshots if each.sequence < standing.sequence]
+    dead = [each for each in snapshots if each.sequence < newest.sequence]
     dead += [
         read_manifest(files, name)
         for name in names
-        if not name.startswith(SNAPSHOT) and name <= name_of(standing.last_id)
+        if not name.startswith(SNAPSHOT) and name <= name_of(newest.last_id)
     ]
     gone = {each.path: each.folder for manifest in dead for each in manifest.files if each.path not in kept}
     files.delete(*sorted(set(gone.values()) - folders))

@@ -62,8 +62,8 @@ def attempts(files: Files) -> Iterator[LakeAttempt]:
     for name in files.names(WRITING, prefix=_BATCH):
         number = int(name.removeprefix(_BATCH))
         note = f"{_place(number)}/{_NOTE}"
-        said: Mapping[str, Any] = json.loads(files.read(note)) if files.length(note) is not None else {}
-        yield LakeAttempt(number, said.get("sequence", 0), tuple(said.get("folders", ())))
+        content: Mapping[str, Any] = json.loads(files.read(note)) if files.length(note) is not None else {}
+        yield LakeAttempt(number, content.get("sequence", 0), tuple(content.get("folders", ())))
 
 
 def forget(files: Files, attempt: LakeAttempt, *, published: bool) -> None:

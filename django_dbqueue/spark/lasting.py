@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self, TypeVar
 
-from django_dbqueue.spark.admission import Requirement, admitted, standing
+from django_dbqueue.spark.admission import Requirement, admitted, open_lasting
 from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience
@@ -57,7 +57,7 @@ class Lasting:
 
     def _opened(self) -> Connection:
         if self._stands:
-            return standing(self.credentials)
+            return open_lasting(self.credentials)
         return admitted(self.credentials, outage=self.patience.seconds, requires=self._requires)
 
     def rest(self) -> None:

@@ -158,10 +158,10 @@ def _streams_in(progress: Any) -> list[tuple[str, QueryProgress]]:
 
 def _object_of(text: str | None) -> dict[str, Any]:
     try:
-        said = json.loads(text or "{}")
+        value = json.loads(text or "{}")
     except ValueError:  # some sources' offsets are no JSON
         return {}
-    return said if isinstance(said, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def gist_of(exception: str) -> str:

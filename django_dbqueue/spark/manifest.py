@@ -125,15 +125,15 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the text of its file, which ends with a seal over the rest."""
-        said = {"format": FORMAT, **asdict(self)}
-        return json.dumps({**said, "seal": _seal(said)}, indent=1) + "\n"
+        document = {"format": FORMAT, **asdict(self)}
+        return json.dumps({**document, "seal": _seal(document)}, indent=1) + "\n"
 
     @classmethod
     def parse(cls, text: str, *, where: str) -> Manifest:
         """Read what ``to_json`` has written; LakeDamaged if it is anything else."""
         try:
-            said: dict[str, Any] = json.loads(text)
-            seal, written_as = said.pop("seal"), said.get("format")
+            document: dict[str, Any] = json.loads(text)
+            seal, written_as = document.pop("seal"), document.get("format")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LakeDamaged(f"The manifest {where} is not a manifest, or only part of one. {_ADVICE}") from None
         if not isinstance(written_as, int) or written_as > FORMAT:
@@ -141,12 +141,12 @@ class Manifest:
                 f"The manifest {where} has the format {written_as!r}; this version of django_dbqueue reads formats up "
                 f"to {FORMAT}. Update it here."
             )
-        if seal != _seal(said):
+        if seal != _seal(document):
             raise LakeDamaged(f"The manifest {where} was changed after it had been written. {_ADVICE}")
-        del said["format"]
-        files = tuple(_file(**each) for each in said.pop("files"))
-        columns = tuple((name, kind) for name, kind in said.pop("columns"))
-        return cls(**said, files=files, columns=columns)
+        del document["format"]
+        files = tuple(_file(**each) for each in document.pop("files"))
+        columns = tuple((name, kind) for name, kind in document.pop("columns"))
+        return cls(**document, files=files, columns=columns)
 
 
 def _file(path: str, bytes: int, facts: dict[str, Any] | None = None) -> LakeFile:  # noqa: A002 - the name in JSON
@@ -173,6 +173,6 @@ def snapshot_name(sequence: int) -> str:
     return f"{SNAPSHOT}{sequence:010d}.json"
 
 
-def _seal(said: dict[str, object]) -> str:
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+def _seal(document: dict[str, object]) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -27,9 +27,9 @@ _LONGEST_PAUSE: Final = 5.0
 logger = logging.getLogger("django_dbqueue.spark")
 
 
-def outage_of(said: Options) -> float:
+def outage_of(options: Options) -> float:
     """Return for how many seconds to wait for a database that is away."""
-    return float(said.whole(OPTION, SECONDS, least=0, most=MOST_SECONDS))
+    return float(options.whole(OPTION, SECONDS, least=0, most=MOST_SECONDS))
 
 
 class Patience:

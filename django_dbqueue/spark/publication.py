@@ -21,7 +21,7 @@ from django_dbqueue.spark.group_lines import into_lines, kick_groups
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.statements import enqueue_sql
 
-FORSAKEN_SECONDS: Final = 7 * 86_400.0
+ABANDONED_SECONDS: Final = 7 * 86_400.0
 """Seconds without a new row after which a run's stage is abandoned."""
 _BEING_PUBLISHED: Final = -1
 """What the publishing transaction itself reads as the number of messages; nobody else ever sees it."""
@@ -127,7 +127,7 @@ def _refuse_missing_rows(connection: Connection, job: str, run: int, attempts: S
         if (found := staged.get(attempt.number, 0)) != attempt.rows:
             raise DBQueueError(
                 f"Job {job!r} was not published: a task staged {attempt.rows:,} messages, but {found:,} are there. "
-                f"Somebody deleted rows from the stage, or it was purged after {FORSAKEN_SECONDS / 86_400:g} days "
+                f"Somebody deleted rows from the stage, or it was purged after {ABANDONED_SECONDS / 86_400:g} days "
                 "without a new row. Nothing was added; run the job again."
             )
 
@@ -138,7 +138,7 @@ def drop(credentials: Credentials, *, run: int) -> None:
         connection.outermost(lambda: connection.run(staging_sql.drop_staged(connection.server, run)))
 
 
-def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECONDS) -> int:
+def purge_abandoned(credentials: Credentials, *, seconds: float = ABANDONED_SECONDS) -> int:
     """Delete stages without new rows for ``seconds``, mostly of killed drivers; return how many rows.
 
     A run that is still working keeps everything, however old its first rows are. If one is silent for longer and then
@@ -146,22 +146,22 @@ def purge_forsaken(credentials: Credentials, *, seconds: float = FORSAKEN_SECOND
     """
     deleted = 0
     with admitted(credentials) as connection:
-        server, forsaken, here = connection.server, list[tuple[int, int]](), (0, 0)
+        server, abandoned, here = connection.server, list[tuple[int, int]](), (0, 0)
         while rows := connection.fetch(staging_sql.next_attempt(server, *here)):
             run, attempt = (int(rows[0][0]), int(rows[0][1]))
             if run != here[0]:
-                deleted += _drop_attempts(connection, forsaken)
-                forsaken = []
+                deleted += _drop_attempts(connection, abandoned)
+                abandoned = []
             here = (run, attempt)
-            if _is_forsaken(connection, run, attempt, seconds):
-                forsaken.append(here)
+            if _is_abandoned(connection, run, attempt, seconds):
+                abandoned.append(here)
             else:
-                forsaken, here = [], (run, 2**63 - 1)
-        return deleted + _drop_attempts(connection, forsaken)
+                abandoned, here = [], (run, 2**63 - 1)
+        return deleted + _drop_attempts(connection, abandoned)
 
 
-def _is_forsaken(connection: Connection, run: int, attempt: int, seconds: float) -> bool:
-    rows = connection.fetch(staging_sql.is_forsaken(connection.server, run, attempt, seconds))
+def _is_abandoned(connection: Connection, run: int, attempt: int, seconds: float) -> bool:
+    rows = connection.fetch(staging_sql.is_abandoned(connection.server, run, attempt, seconds))
     return not rows or bool(rows[0][0])
 
 

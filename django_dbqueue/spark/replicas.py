@@ -60,15 +60,15 @@ class AllRows:
 
 def replica_of(options: Mapping[str, str], primary: Credentials) -> Credentials | None:
     """Return the replica that the options name, None if they name none; InvalidPipeline if it can't be one."""
-    said = {name.lower(): value for name, value in options.items()}
-    if FILE_OPTION not in said and ENVIRONMENT_OPTION not in said:
-        if MAX_LAG_OPTION.lower() in said:
+    chosen = {name.lower(): value for name, value in options.items()}
+    if FILE_OPTION not in chosen and ENVIRONMENT_OPTION not in chosen:
+        if MAX_LAG_OPTION.lower() in chosen:
             raise InvalidPipeline(
                 f"The option {MAX_LAG_OPTION!r} bounds the lag of a replica, and there is none: name its credentials "
                 f"in {FILE_OPTION!r} or {ENVIRONMENT_OPTION!r}."
             )
         return None
-    found = Credentials.named(said, FILE_OPTION, ENVIRONMENT_OPTION)
+    found = Credentials.named(chosen, FILE_OPTION, ENVIRONMENT_OPTION)
     if found.vendor != primary.vendor or found.server.is_file:
         raise InvalidPipeline(
             f"The replica is {found.vendor}, and the database {primary.vendor}: a replica is another server of the "
@@ -77,9 +77,9 @@ def replica_of(options: Mapping[str, str], primary: Credentials) -> Credentials 
     return replace(found, max_connections=primary.max_connections)
 
 
-def max_lag(said: Options) -> int:
+def max_lag(options: Options) -> int:
     """Return how many seconds a replica may be behind."""
-    return said.whole(MAX_LAG_OPTION, MAX_LAG, least=0, most=MOST_LAG)
+    return options.whole(MAX_LAG_OPTION, MAX_LAG, least=0, most=MOST_LAG)
 
 
 def beat(connection: Connection, lag: int) -> SeenBeat:

@@ -85,7 +85,7 @@ class Sealing:
     def _sealed(self, how: str, columns: Columns) -> Iterator[Sealed]:
         """Check, column by column, what ``seal`` checks; rows are taken in order."""
 
-        def said(name: str, check: Callable[[object], object], unsaid: object = None) -> Iterable[object]:
+        def values_of(name: str, check: Callable[[object], object], unsaid: object = None) -> Iterable[object]:
             if name not in columns:
                 return repeat(unsaid)
             return (unsaid if value is None else check(value) for value in columns[name])
@@ -93,14 +93,14 @@ class Sealing:
         for (body, kind), queue, key, headers, priority, max_reads, lease, group, delay, at, _ in zip(
             self._bodies(how, columns),
             self._queues(columns),
-            said("key", check_key),
-            said("headers", _headers),
-            said("priority", check_priority, self.priority),
-            said("max_reads", check_max_reads),
-            said("lease", check_lease),
-            said("group", self._group, self.group),
-            said("delay", partial(check_seconds, "delay"), 0.0),
-            said("at", check_moment),
+            values_of("key", check_key),
+            values_of("headers", _headers),
+            values_of("priority", check_priority, self.priority),
+            values_of("max_reads", check_max_reads),
+            values_of("lease", check_lease),
+            values_of("group", self._group, self.group),
+            values_of("delay", partial(check_seconds, "delay"), 0.0),
+            values_of("at", check_moment),
             map(check_due, columns.get("delay", repeat(None)), columns.get("at", repeat(None))),
             strict=False,
         ):
@@ -125,9 +125,9 @@ class Sealing:
             return codecs.encode_texts(columns[how], max_bytes=self.max_bytes)
         if how == "json":
             return (encode(_payload(text)) for text in columns[how])
-        return map(self._standing, columns[how], columns["content_type"])
+        return map(self._stored_body, columns[how], columns["content_type"])
 
-    def _standing(self, body: str | None, kind: str | None) -> tuple[str, str]:
+    def _stored_body(self, body: str | None, kind: str | None) -> tuple[str, str]:
         """Take a body as it is, up to the size that any text may have."""
         if body is None:
             raise InvalidMessage("The column 'body' is NULL: only a body that was stored in the queue can be enqueued.")
@@ -179,8 +179,8 @@ def _payload(text: str | None) -> Any:
     return codecs.decode_json(text)
 
 
-def _headers(said: object) -> str | None:
-    return check_headers(codecs.decode_headers(said) if isinstance(said, str) else said)
+def _headers(value: object) -> str | None:
+    return check_headers(codecs.decode_headers(value) if isinstance(value, str) else value)
 
 
 def _content_type(kind: str | None) -> str:

@@ -22,7 +22,7 @@ _YES_AND_NO: Final = {"true": True, "false": False}
 class Options:
     """The options of one read or write, by lower-case name; every method raises InvalidPipeline for a bad value."""
 
-    said: Mapping[str, str]
+    values: Mapping[str, str]
 
     @classmethod
     def of(cls, options: Mapping[str, str], known: Iterable[str]) -> Self:
@@ -30,19 +30,19 @@ class Options:
 
         A secret is left for ``Credentials.load`` to refuse, which explains it better.
         """
-        said = {name.lower(): value for name, value in options.items()}
+        values = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in (*known, *_EVERYWHERE)}
-        for name in sorted(set(said) - set(names) - {name.lower() for name in _OF_SPARK} - set(REFUSED)):
+        for name in sorted(set(values) - set(names) - {name.lower() for name in _OF_SPARK} - set(REFUSED)):
             close = get_close_matches(name, names, 1)
             meant = f"Did you mean {names[close[0]]!r}? " if close else ""
             raise InvalidPipeline(
                 f"There is no option {name!r} here. {meant}The options are {_listed(names.values())}."
             )
-        return cls(said)
+        return cls(values)
 
     def text(self, name: str) -> str | None:
         """Return the text, or None if the option is not set; it can't be empty."""
-        value = self.said.get(name.lower())
+        value = self.values.get(name.lower())
         if value is not None and not value.strip():
             raise InvalidPipeline(f"The option {name!r} is empty: give it a value, or leave it out.")
         return value

@@ -34,8 +34,8 @@ def stage(server: Server, job: str, run: int, attempt: int, rows: Sequence[Row],
         values_of = itemgetter(*used)
         placed = [(job, run, attempt, number, *values_of(row)) for number, row in enumerate(rows, place)]
         return Copy(f"COPY {server.staged} ({columns}) FROM STDIN", placed)
-    said = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
-    lists = dict(chain(said, zip(WRITTEN, zip(*rows, strict=True), strict=True)))
+    run_columns = zip(("run", "attempt", "job"), ([each] * len(rows) for each in (run, attempt, job)), strict=True)
+    lists = dict(chain(run_columns, zip(WRITTEN, zip(*rows, strict=True), strict=True)))
     del lists["live"]
     names, row, params = one_row(lists, defaults={})
     values = [f"({number:d}, {row})" for number in range(place, place + len(rows))]
@@ -145,7 +145,7 @@ def next_attempt(server: Server, run: int, attempt: int) -> Statement:
     )
 
 
-def is_forsaken(server: Server, run: int, attempt: int, seconds: float) -> Statement:
+def is_abandoned(server: Server, run: int, attempt: int, seconds: float) -> Statement:
     """Read whether an attempt's newest row was staged ``seconds`` ago or earlier."""
     return Statement(
         f"SELECT staged_at <= {server.from_now} FROM {server.staged}"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.spark.admission import standing
+from django_dbqueue.spark.admission import open_lasting
 from django_dbqueue.spark.connection import Connection, is_away
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience, tried_on
@@ -27,18 +27,18 @@ from django_dbqueue.streams.stream_claimer import StreamClaimer
 Result = TypeVar("Result")
 
 BEATS_A_LEASE: Final = 3
-LOOK_AGAIN: Final = 0.5
+RETRY_AFTER: Final = 0.5
 """Seconds after which a failed heartbeat is retried."""
 SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
 """Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
-LOOKS_SHARE: Final = 20
+COUNT_SHARE: Final = 20
 """Counts of what is ready take at most one twentieth of a runner's time."""
 
 logger = logging.getLogger("django_dbqueue")
 
 
-class StreamRunner:
+class StreamDriver:
     """One run of a stream, from the first question to ``close``. Lives in one process, and is never pickled."""
 
     def __init__(
@@ -55,14 +55,14 @@ class StreamRunner:
         self._heartbeat.start()
         self._until: object = None
         self._idle = 0.0
-        self._look_at = 0.0
+        self._claim_at = 0.0
         self._acked = -1
         self._backlog = 0
         self._is_backlog_old = True
         self._count_at = 0.0
 
     def _begun(self) -> tuple[Connection, int]:
-        connection = standing(self._credentials)
+        connection = open_lasting(self._credentials)
         try:
             return connection, ownership.begin(connection, self._spec)
         except BaseException:
@@ -77,7 +77,7 @@ class StreamRunner:
         """Ack what Spark has committed, and return the next claim's number; ``start`` if nothing is due."""
         if start > self._acked:
             self.ack(start)
-        is_idle = time.monotonic() < self._look_at
+        is_idle = time.monotonic() < self._claim_at
         if is_idle:
             self._heartbeat.check()
             return start
@@ -85,21 +85,21 @@ class StreamRunner:
         self._is_backlog_old = True
         number = self._do(lambda connection: self._next(connection, start, limit))
         if number is not None:
-            self._idle = self._look_at = 0.0
+            self._idle = self._claim_at = 0.0
             self._small.begin()
             return number
         if self._until is None:
             self._idle = min(LONGEST_IDLE, max(SHORTEST_IDLE, 2 * self._idle))
             ended = time.monotonic()
-            pause = max(self._idle, LOOKS_SHARE * (ended - began)) if self._small.least else self._idle
-            self._look_at = self._small.earlier(ended + pause)
+            pause = max(self._idle, COUNT_SHARE * (ended - began)) if self._small.least else self._idle
+            self._claim_at = self._small.earlier(ended + pause)
         return start
 
     def _next(self, connection: Connection, start: int, limit: int) -> int | None:
         """Return the first unacked claim after ``start``, or else a new one if enough is due."""
-        standing = self._claimer.next_open(connection, start)
-        if standing is not None:
-            return standing
+        open_claim = self._claimer.next_open(connection, start)
+        if open_claim is not None:
+            return open_claim
         least = self._small.least if self._until is None else 0
         if least and count_ready(connection, self._spec.queue, least) < least:
             return None
@@ -112,7 +112,7 @@ class StreamRunner:
             queue = self._spec.queue
             self._backlog = self._do(lambda connection: count_ready(connection, queue, MOST_COUNTED + 1))
             ended = time.monotonic()
-            self._is_backlog_old, self._count_at = False, ended + LOOKS_SHARE * (ended - began)
+            self._is_backlog_old, self._count_at = False, ended + COUNT_SHARE * (ended - began)
         return self._backlog
 
     def ack(self, upto: int) -> None:
@@ -153,7 +153,7 @@ class StreamRunner:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            connection = standing(self._credentials)
+            connection = open_lasting(self._credentials)
             try:
                 ownership.resume(connection, self._spec, self.run)
             except BaseException:
@@ -199,7 +199,7 @@ class StreamHeartbeat:
         pause = every
         while not self._ended.wait(pause):
             try:
-                connection = connection or standing(self._credentials)
+                connection = connection or open_lasting(self._credentials)
                 ownership.beat(connection, self._spec, self._run)
                 pause = every
             except StreamLost as error:
@@ -209,6 +209,6 @@ class StreamHeartbeat:
                 logger.warning("stream %s: a heartbeat failed, retrying: %s", self._spec.name, error)
                 if connection is not None:
                     connection.discard()
-                connection, pause = None, min(every, LOOK_AGAIN)
+                connection, pause = None, min(every, RETRY_AFTER)
         if connection is not None:
             connection.discard()

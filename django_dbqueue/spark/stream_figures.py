@@ -6,7 +6,7 @@ from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.streams import stream_progress_sql
 
 
-def told_by_name(connection: Connection) -> dict[str, str]:
+def figures_by_name(connection: Connection) -> dict[str, str]:
     """Return a few words about each stream or reader that a listener has seen, by the name of its row."""
     rows = connection.fetch(stream_progress_sql.all_rows(connection.server))
     return {name: _words(*figures) for name, *figures in rows}

@@ -30,7 +30,7 @@ from django_dbqueue.spark.replicas import beat, max_lag, replica_of
 from django_dbqueue.spark.schemas import MESSAGES, Source, arrow_schema, source_of, with_id
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.statements import scan_sql
-from django_dbqueue.statements.scan_sql import OUTCOMES, STANDINGS, Span
+from django_dbqueue.statements.scan_sql import OUTCOMES, STATE_WORDS, Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,22 +92,22 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
-        said = Options.of(options, OPTIONS)
-        self.source = source_of(said)
+        chosen = Options.of(options, OPTIONS)
+        self.source = source_of(chosen)
         self.schema = self.source.checked(schema)
-        self.parts = said.whole("numPartitions", most=MOST_PARTITIONS)
-        self.page_rows = said.whole("pageRows", PAGE_ROWS, most=1_000_000)
-        self.fetch_rows = said.whole("fetchRows", FETCH_ROWS, most=1_000_000)
-        self.first_id = said.whole("firstId", -(2**63), least=-(2**63))
-        self.last_id = said.whole("lastId", 2**63 - 1, least=-(2**63))
-        self.outage = outage_of(said)
+        self.parts = chosen.whole("numPartitions", most=MOST_PARTITIONS)
+        self.page_rows = chosen.whole("pageRows", PAGE_ROWS, most=1_000_000)
+        self.fetch_rows = chosen.whole("fetchRows", FETCH_ROWS, most=1_000_000)
+        self.first_id = chosen.whole("firstId", -(2**63), least=-(2**63))
+        self.last_id = chosen.whole("lastId", 2**63 - 1, least=-(2**63))
+        self.outage = outage_of(chosen)
         credentials = Credentials.load(options)
         self.has_replica = replica_of(options, credentials) is not None
-        self.max_lag = max_lag(said)
+        self.max_lag = max_lag(chosen)
         self.server = credentials.server
         self.vendor = credentials.vendor
         self.sessions = credentials.max_connections
-        self.conditions = list(_conditions(said, self.source, credentials))
+        self.conditions = list(_conditions(chosen, self.source, credentials))
 
     def partitions(self) -> list[InputPartition]:
         """Distribute the ids over tasks."""
@@ -205,8 +205,8 @@ class TableReader(DataSourceReader):
                     limit = max(1, min(self.page_rows, PAGE_BYTES * rows_seen // max(1, bytes_seen)))
 
     def _page(self, pages: Pages, columns: list[str], span: Span, limit: int, few: bool) -> Statement:
-        said = [condition.statement for condition in self.conditions]
-        condition = scan_sql.all_of(said) if said else None
+        statements = [condition.statement for condition in self.conditions]
+        condition = scan_sql.all_of(statements) if statements else None
         return scan_sql.page(pages.server, self.source.table, columns, span, limit, condition=condition, few=few)
 
     def _windows(self, partition: IdRanges) -> Iterator[Span]:
@@ -221,21 +221,21 @@ class TableReader(DataSourceReader):
                 yield Span(first, min(first + width - 1, span.last))
 
 
-def _conditions(said: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
+def _conditions(options: Options, source: Source, credentials: Credentials) -> Iterator[Condition]:
     """Yield the conditions that the options set on rows."""
     server, vendor = credentials.server, credentials.vendor
-    if queues := said.texts("queue"):
+    if queues := options.texts("queue"):
         yield Condition("queue", scan_sql.one_of(server, "queue", [_queue(name) for name in queues]))
-    if words := said.texts("status"):
-        known = STANDINGS if source.name == MESSAGES.name else OUTCOMES
+    if words := options.texts("status"):
+        known = STATE_WORDS if source.name == MESSAGES.name else OUTCOMES
         for word in words:
             Options({"status": word}).choice("status", known, word)
         words = tuple(word.lower() for word in words)
         if source.name == MESSAGES.name:
-            yield Condition("status", scan_sql.standing(server, words))
+            yield Condition("status", scan_sql.in_states(server, words))
         else:
             yield Condition("outcome", scan_sql.one_of(server, "outcome", words))
-    since, until = said.moment("since"), said.moment("until")
+    since, until = options.moment("since"), options.moment("until")
     if since is not None and until is not None and since >= until:
         raise InvalidPipeline(
             f"The option 'since' ({since}) is not before 'until' ({until}), which is the first moment that is "

@@ -30,21 +30,21 @@ class TriggerLimits:
     delay: float = 0.0
 
     @classmethod
-    def of(cls, said: Options, default: int, *, most: int) -> Self:
+    def of(cls, options: Options, default: int, *, most: int) -> Self:
         """Read the options; InvalidPipeline if they contradict each other."""
-        chosen = said.whole(MAX_MESSAGES, default, most=most)
-        least = said.whole(MIN_MESSAGES, 1, most=most)
+        chosen = options.whole(MAX_MESSAGES, default, most=most)
+        least = options.whole(MIN_MESSAGES, 1, most=most)
         if least > chosen:
             raise InvalidPipeline(
                 f"The option {MIN_MESSAGES!r} is {least:,}, but a batch has {chosen:,} messages at most: set "
                 f"{MAX_MESSAGES!r} to {least:,} or more."
             )
-        if said.text(MIN_MESSAGES) is None and said.text(MAX_DELAY) is not None:
+        if options.text(MIN_MESSAGES) is None and options.text(MAX_DELAY) is not None:
             raise InvalidPipeline(
                 f"The option {MAX_DELAY!r} says how long a batch waits for {MIN_MESSAGES!r}, which is not set: set "
                 "both, or leave both out."
             )
-        return cls(chosen, least, float(said.whole(MAX_DELAY, DELAY_SECONDS, most=LONGEST_DELAY)))
+        return cls(chosen, least, float(options.whole(MAX_DELAY, DELAY_SECONDS, most=LONGEST_DELAY)))
 
 
 class SmallBatch:

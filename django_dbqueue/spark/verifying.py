@@ -39,9 +39,9 @@ def verify(spark: SparkSession, files: Files, manifest: Manifest, chosen: Sequen
             f"The files of {files.url(FOLDER)}/{manifest.name} can't be read: {first_line(error)}. "
             f"{_what_now(manifest)}"
         ) from error
-    for said, found_file in zip(chosen, found_files, strict=True):
-        if said.facts is not None and said.facts != found_file.facts:
-            raise LakeDamaged(f"{_differs(files.url(said.path), said, found_file)} {_what_now(manifest)}")
+    for listed, found_file in zip(chosen, found_files, strict=True):
+        if listed.facts is not None and listed.facts != found_file.facts:
+            raise LakeDamaged(f"{_differs(files.url(listed.path), listed, found_file)} {_what_now(manifest)}")
     if len(chosen) == len(manifest.files):
         require_total(files, manifest, found_files)
 
@@ -98,10 +98,10 @@ def _moment(micros: int) -> str:
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")
 
 
-def _differs(url: str, said: LakeFile, found: LakeFile) -> str:
-    assert said.facts is not None
+def _differs(url: str, listed: LakeFile, found: LakeFile) -> str:
+    assert listed.facts is not None
     holds = "no rows" if found.facts is None else f"{found.facts.rows:,} rows with the checksum {found.facts.checksum}"
-    return f"{url} holds {holds}, but the manifest says {said.facts.rows:,} and {said.facts.checksum}."
+    return f"{url} holds {holds}, but the manifest says {listed.facts.rows:,} and {listed.facts.checksum}."
 
 
 def _what_now(manifest: Manifest) -> str:

@@ -70,8 +70,8 @@ def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
             for group in groups(task, batches):
                 statements, first = [], rows
                 for chunk in group:
-                    said = [row_of(item, session.vendor) for item in chunk]
-                    statements.append(staging_sql.stage(server, task.job, task.run, number, said, place=rows))
+                    values = [row_of(item, session.vendor) for item in chunk]
+                    statements.append(staging_sql.stage(server, task.job, task.run, number, values, place=rows))
                     rows += len(chunk)
                     has_groups = has_groups or any(item.lane is not None for item in chunk)
                 run_together(session, statements, undo=staging_sql.drop_staged_from(server, task.run, number, first))

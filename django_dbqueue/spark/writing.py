@@ -30,7 +30,7 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.lasting import Lasting
 from django_dbqueue.spark.outage import OPTION as OUTAGE
 from django_dbqueue.spark.outage import outage_of
-from django_dbqueue.spark.publication import TaskAttempt, drop, find_published, publish, purge_forsaken
+from django_dbqueue.spark.publication import TaskAttempt, drop, find_published, publish, purge_abandoned
 from django_dbqueue.spark.rows import Sealing, check_sent_group
 from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.write_tasks import (
@@ -77,39 +77,39 @@ class Written(WriterCommitMessage):
 
 def writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceWriter:
     """Return the writer of a batch; InvalidPipeline for what no row could make valid."""
-    said = _options(options, overwrite=overwrite)
-    if said.flag("direct"):
-        if said.text("job_id") is not None:
+    chosen = _options(options, overwrite=overwrite)
+    if chosen.flag("direct"):
+        if chosen.text("job_id") is not None:
             raise InvalidPipeline(
                 "direct=true publishes row by row and remembers no job, so job_id would have no effect: leave out "
                 "one of them."
             )
-        return DirectWriter(_task(said, schema, job=""))
-    job = said.text("job_id") or f"write-{secrets.token_hex(8)}"
-    task = _task(said, schema, job=_checked_job(job))
+        return DirectWriter(_task(chosen, schema, job=""))
+    job = chosen.text("job_id") or f"write-{secrets.token_hex(8)}"
+    task = _task(chosen, schema, job=_checked_job(job))
     with Lasting(task.credentials, outage=task.outage) as session:
-        standing = session.ask(lambda connection: find_published(connection, job, run=task.run))
-    return StagedWriter(task, again=standing is not None)
+        published = session.ask(lambda connection: find_published(connection, job, run=task.run))
+    return StagedWriter(task, again=published is not None)
 
 
 def stream_writer_of(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceStreamWriter:
     """Return the writer of a stream; InvalidPipeline for what no row could make valid."""
-    said = _options(options, overwrite=overwrite)
-    if said.flag("direct"):
+    chosen = _options(options, overwrite=overwrite)
+    if chosen.flag("direct"):
         raise InvalidPipeline("A stream is always staged: leave out direct, or write directly in foreachBatch.")
-    job = said.required(
+    job = chosen.required(
         "job_id",
         "it names the stream's batches, so a repeated batch adds nothing. Never change it while you keep the "
         "checkpoint, and never reuse it with a new one.",
     )
-    return StreamWriter(_task(said, schema, job=_checked_job(job)))
+    return StreamWriter(_task(chosen, schema, job=_checked_job(job)))
 
 
 def _options(options: Mapping[str, str], *, overwrite: bool) -> Options:
-    said = Options.of(options, OPTIONS)
+    chosen = Options.of(options, OPTIONS)
     if overwrite:
         raise InvalidPipeline("Messages can't be overwritten: a queue takes mode('append') only. Nothing was written.")
-    return said
+    return chosen
 
 
 def _checked_job(job: str) -> str:
@@ -121,29 +121,29 @@ def _checked_job(job: str) -> str:
     return job
 
 
-def _task(said: Options, schema: StructType, *, job: str) -> Task:
+def _task(options: Options, schema: StructType, *, job: str) -> Task:
     sealing = Sealing(
         schema=schema,
-        queue=_said(said, "queue", check_queue),
-        priority=said.whole("priority", 0, least=-100, most=100),
-        max_bytes=said.whole("max_payload_bytes", MAX_PAYLOAD_BYTES),
-        group=_said(said, "group", check_sent_group),
+        queue=_checked(options, "queue", check_queue),
+        priority=options.whole("priority", 0, least=-100, most=100),
+        max_bytes=options.whole("max_payload_bytes", MAX_PAYLOAD_BYTES),
+        group=_checked(options, "group", check_sent_group),
     )
     sealing.check()
-    Credentials.load(said.said)
+    Credentials.load(options.values)
     return Task(
-        options=dict(said.said),
+        options=dict(options.values),
         sealing=sealing,
         job=job,
-        run=said.whole("run", most=LARGEST) or random.randint(1, LARGEST),
-        batch_rows=said.whole("batchSize", BATCH_ROWS, most=2_000),
-        notify=said.flag("notify", default=True),
-        outage=outage_of(said),
+        run=options.whole("run", most=LARGEST) or random.randint(1, LARGEST),
+        batch_rows=options.whole("batchSize", BATCH_ROWS, most=2_000),
+        notify=options.flag("notify", default=True),
+        outage=outage_of(options),
     )
 
 
-def _said(said: Options, name: str, check: Callable[[object], str]) -> str | None:
-    text = said.text(name)
+def _checked(options: Options, name: str, check: Callable[[object], str]) -> str | None:
+    text = options.text(name)
     try:
         return None if text is None else check(text)
     except InvalidMessage as error:
@@ -156,7 +156,7 @@ def _publish(task: Task, job: str, run: int, messages: Sequence[WriterCommitMess
     published = publish(credentials, job=job, run=run, attempts=attempts, outage=task.outage, notify=task.notify)
     logger.log(logging.WARNING if published.again else logging.INFO, "%s", published)
     try:
-        purge_forsaken(credentials)
+        purge_abandoned(credentials)
     except Exception:
         logger.warning(
             "Messages staged by killed drivers could not be purged now; the next job will try again.", exc_info=True

@@ -73,10 +73,10 @@ def insert(
 ) -> Statement:
     """Insert a row with these columns; a taken key raises, or writes nothing (ignore). In a lane it is parked."""
     due, due_params = _due_from_now(server, delay, at) if delay or at is not None else ("", ())
-    said = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
-    is_parked = "lane" in said
-    text = _insert_one(server, tuple(said), due, returning, ignore, is_parked)
-    return Statement(text, (*said.values(), *(() if is_parked else due_params), *due_params))
+    set_values = {name: value for name, value in row.items() if value != DEFAULTS.get(name)}
+    is_parked = "lane" in set_values
+    text = _insert_one(server, tuple(set_values), due, returning, ignore, is_parked)
+    return Statement(text, (*set_values.values(), *(() if is_parked else due_params), *due_params))
 
 
 def insert_many(

@@ -93,23 +93,23 @@ def facts(server: Server, event: EventRecord) -> tuple[str, tuple[object, ...]]:
     """Return SQL for a record's columns, reading rows aliased ``m``; of an error it keeps class and message alone."""
     detail = event.text if event.whole else storable((event.text or "").partition("\n\n")[0], DETAIL_LENGTH)
     path = storable(event.exception, PATH_LENGTH)
-    blamed = tuple(value for pair in event.failures for value in pair)
+    failures = tuple(value for pair in event.failures for value in pair)
     return _facts(server, event.kind, event.may_die, len(event.failures), event.uncharges), (
         storable(event.actor, ACTOR_LENGTH),
         detail,
-        *blamed,
+        *failures,
         path,
     )
 
 
 @cache
 def _facts(server: Server, kind: str, may_die: bool, failures: int, uncharges: bool) -> str:
-    said = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{kind}' END" if may_die else f"'{kind}'"
+    recorded = f"CASE WHEN {SPENT} THEN '{DIED}' ELSE '{kind}' END" if may_die else f"'{kind}'"
     failure = f"CASE queue {'WHEN %s THEN %s ' * failures}END" if failures else "NULL"
     worker = server.joined.format("w.host", "':'", "w.pid")
     reads = "read_count - 1" if uncharges else "read_count"
     return (
-        f"id, queue, {said}, {server.now}, {reads}, claimed_at, conn_id, "
+        f"id, queue, {recorded}, {server.now}, {reads}, claimed_at, conn_id, "
         f"(SELECT {worker} FROM {server.worker} w WHERE w.id = m.worker_id), %s, %s, {failure}, %s"
     )
 

@@ -41,7 +41,7 @@ _OF_A_CLAIM: Final = frozenset(
 )
 CLAIMED_COLUMNS: Final = tuple(name for name in MESSAGE_COLUMNS if name not in _OF_A_CLAIM)
 """Columns that a claim must read; the others it asked for, or writes itself."""
-TAKEN_COLUMNS: Final = (*CLAIMED_COLUMNS, "conn_id", "claimed_at")
+RETURNED_COLUMNS: Final = (*CLAIMED_COLUMNS, "conn_id", "claimed_at")
 """The same where one statement takes the rows and returns what it wrote into them."""
 UNARCHIVED_COLUMNS: Final = (
     "key_hash",

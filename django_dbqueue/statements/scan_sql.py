@@ -11,7 +11,7 @@ from django_dbqueue.databases.statement import Statement, holes
 from django_dbqueue.states.table import STATES, condition_of
 from django_dbqueue.statuses import STATUSES
 
-STANDINGS: Final = (*STATUSES, *STATES)
+STATE_WORDS: Final = (*STATUSES, *STATES)
 """Statuses, and the state names people use."""
 OUTCOMES: Final = ("done", "dead", "dropped")
 """How a message in the history ended."""
@@ -34,7 +34,7 @@ def one_of(server: Server, column: str, values: Sequence[object]) -> Statement:
     return Statement(f"{server.columns([column])} IN ({holes(len(values))})", tuple(values))
 
 
-def standing(server: Server, words: Sequence[str]) -> Statement:
+def in_states(server: Server, words: Sequence[str]) -> Statement:
     """Return the condition that a message is in one of the named states, by the database's clock."""
     each = (condition_of(server, word) if word in STATES else f"status = '{word}'" for word in words)
     return Statement(f"({' OR '.join(each)})", ())

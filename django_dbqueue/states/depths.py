@@ -48,10 +48,10 @@ def depths(
 
     What streams hold under an expired lease counts as stuck. ``ranges`` are those in use, if the caller has read them.
     """
-    names, asked = list(queues), list(states)
-    found = {name: dict.fromkeys(asked, 0) for name in names}
+    names, wanted = list(queues), list(states)
+    found = {name: dict.fromkeys(wanted, 0) for name in names}
     used = [each for each in (ranges_in_use(session, names) if ranges is None else ranges) if each.queue in found]
-    places = [Place(each.queue, state, each.priority) for each in used for state in asked if each.may_hold(state)]
+    places = [Place(each.queue, state, each.priority) for each in used for state in wanted if each.may_hold(state)]
     for place, count in _counted(session, places, cap + 1):
         found[place.queue][place.state] += count
     oldest = _oldest(session, [place for place in places if place.state == "ready"])

@@ -44,7 +44,7 @@ class StoredStep(NamedTuple):
     kind: str
     body: str | None
     content_type: str | None
-    is_over: bool
+    has_ended: bool
     """Whether the time of a sleep, or a wait, has come."""
 
     @property
@@ -129,7 +129,7 @@ class Steps:
         """Write the result of a step that ran; return it as the next attempt will get it."""
         step = self.encoded(name, result)
         self.write(step)
-        return StoredStep(STEP, step.body, step.content_type, is_over=True).value
+        return StoredStep(STEP, step.body, step.content_type, has_ended=True).value
 
     def encoded(self, name: str, result: Json, kind: str = STEP) -> Remembered:
         """Return a step with its result in the form of the columns; InvalidStep if it can't be kept."""
@@ -192,7 +192,7 @@ class Steps:
             except DatabaseError as error:
                 raise TransactionBroken(self.message.pk, step=name) from error
             self.write(remembered)
-        step.result = StoredStep(STEP, remembered.body, remembered.content_type, is_over=True).value
+        step.result = StoredStep(STEP, remembered.body, remembered.content_type, has_ended=True).value
 
 
 _CALLED: Final = {STEP: "step", SLEEP: "sleep", WAIT: "wait", EVENT: "wait", TIMED_OUT: "wait"}

@@ -37,7 +37,7 @@ def sleep(steps: Steps, name: str, length: float | timedelta) -> None:
     """Return if the sleep is over, else suspend the message until then."""
     seconds = _seconds(steps, name, "for_", length)
     found = _begin(steps, "sleep", name, SLEEP)
-    if found is not None and found.is_over:
+    if found is not None and found.has_ended:
         return
     new = Remembered(name, SLEEP, seconds=seconds) if found is None else None
     if new is not None and not seconds:
@@ -62,7 +62,7 @@ def wait_for(steps: Steps, event: str, timeout: float | timedelta | None, name: 
     if (came := _value(steps, event)) is not None:
         _end(steps, Remembered(name, EVENT, came.body, came.content_type), event, is_new=is_new)
         return came.value
-    if (found is not None and found.is_over) or (is_new and seconds == 0):
+    if (found is not None and found.has_ended) or (is_new and seconds == 0):
         _end(steps, Remembered(name, TIMED_OUT), event, is_new=is_new)
         raise EventTimedOut(steps.message.pk, event)
     _wait(steps, Remembered(name, WAIT, event, None, seconds), event, is_new=is_new)
@@ -85,8 +85,8 @@ def _begin(steps: Steps, verb: str, name: str, *kinds: str) -> StoredStep | None
     elif connection.in_atomic_block and not all(block._from_testcase for block in connection.atomic_blocks):
         why = why or "transaction"
     if why is not None:
-        said = _SENTENCES[why].format(verb=verb)
-        raise InvalidStep(f"message {steps.message.pk}, {name!r}: {said}")
+        sentence = _SENTENCES[why].format(verb=verb)
+        raise InvalidStep(f"message {steps.message.pk}, {name!r}: {sentence}")
     return steps.begin(name, *kinds)
 
 
@@ -111,7 +111,7 @@ def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
 
 def _value(steps: Steps, event: str) -> StoredStep | None:
     rows = steps.session.fetch(event_values_sql.value(steps.session.server, hash_of_event(event)))
-    return StoredStep(EVENT, rows[0][0], rows[0][1], is_over=True) if rows else None
+    return StoredStep(EVENT, rows[0][0], rows[0][1], has_ended=True) if rows else None
 
 
 def _end(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:

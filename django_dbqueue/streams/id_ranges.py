@@ -69,11 +69,11 @@ def cut(ranges: Ranges, parts: int) -> list[Ranges]:
         piece: list[tuple[int, int]] = []
         while size:
             first, last = rest.pop()
-            taken = min(size, last - first + 1)
-            piece.append((first, first + taken - 1))
-            size -= taken
-            if first + taken <= last:
-                rest.append((first + taken, last))
+            count = min(size, last - first + 1)
+            piece.append((first, first + count - 1))
+            size -= count
+            if first + count <= last:
+                rest.append((first + count, last))
         pieces.append(tuple(piece))
     return pieces
 

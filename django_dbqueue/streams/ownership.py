@@ -27,9 +27,9 @@ ON_EXPIRED: Final = (HOLD, REQUEUE)
 """What becomes of a claim with an expired lease: it waits for its stream, or its messages are up for claiming."""
 PATIENCE: Final = 10.0
 """Seconds that a new run waits for the one before it: a killed driver's runner is gone within five."""
-SILENCE: Final = 10.0
+GONE_AFTER: Final = 10.0
 """Seconds without a beat after which SQLite treats the row's process as gone, or the lease if it is longer."""
-_LOOK_EVERY: Final = 0.2
+_CHECK_EVERY: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> 
 
     def take_over() -> bool:
         with session.transaction():
-            row = session.fetch(streams_sql.read(server, spec.name, max(spec.lease, SILENCE), lock=True))[0]
+            row = session.fetch(streams_sql.read(server, spec.name, max(spec.lease, GONE_AFTER), lock=True))[0]
             if row[0] != spec.queue:
                 raise InvalidPipeline(
                     f"The stream {spec.name!r} consumes the queue {row[0]!r}, not {spec.queue!r}: use another name "
@@ -78,7 +78,7 @@ def begin(session: Session, spec: StreamSpec, *, patience: float = PATIENCE) -> 
     while not (_take_lock(session, spec.name) and session.outermost(take_over)):
         if time.monotonic() >= end:
             raise StreamBusy(_who(session, spec))
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_CHECK_EVERY)
     return run
 
 
@@ -90,7 +90,7 @@ def resume(session: Session, spec: StreamSpec, run: int, *, patience: float = PA
             own(session, spec.name, run)
         if time.monotonic() >= end:
             raise StreamBusy(_who(session, spec))
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_CHECK_EVERY)
 
     def follow() -> None:
         with session.transaction():
@@ -136,19 +136,19 @@ def require_known(name: str, upto: int, last: int) -> None:
 def beat(session: Session, spec: StreamSpec, run: int) -> None:
     """Record that the run is alive, and extend the leases of its claims; StreamLost for an old run."""
 
-    def say() -> None:
+    def record() -> None:
         with session.transaction():
             own(session, spec.name, run)
             session.run(streams_sql.beat(session.server, spec.name))
             session.run(stream_claims_sql.extend(session.server, spec.name, spec.lease))
 
-    session.outermost(say)
+    session.outermost(record)
 
 
 def is_running(session: Session, name: str) -> bool:
     """Return whether a query runs the stream: its session's lock is held, or on SQLite its process beats."""
     server = session.server
-    rows = session.fetch(streams_sql.read(server, name, SILENCE, lock=False))
+    rows = session.fetch(streams_sql.read(server, name, GONE_AFTER, lock=False))
     if not rows:
         return False
     if (sessions := server.sessions) is None:

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Final
 
 from django_dbqueue.claims import claims_sql
-from django_dbqueue.claims.burial import Death, bury, tell
+from django_dbqueue.claims.burial import Death, announce, bury
 from django_dbqueue.claims.claim import LowWater
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.session import Session
@@ -86,16 +86,16 @@ class StreamClaimer:
         """Claim a chunk in one transaction; return whether more may be due."""
         queue = self.spec.queue
         filling.has_begun = False
-        taken, spent = self.low_water.claim(filling.session, queue, chunk, filling)
+        claimed, spent = self.low_water.claim(filling.session, queue, chunk, filling)
         if not filling.has_begun:  # no priority is in use, and an old run must learn of the new one all the same
             with filling.begin():
                 pass
         if filling.is_paused:
             return False
-        filling.add(taken)
+        filling.add(claimed)
         self._freed |= filling.freed
-        tell(Death(queue, row[0], SPENT_BEFORE) for row in spent)
-        if len(taken) + len(spent) < chunk:
+        announce(Death(queue, row[0], SPENT_BEFORE) for row in spent)
+        if len(claimed) + len(spent) < chunk:
             # rows may have arrived below the marks, and "nothing is due" ends a query that takes what there is
             self.low_water.read_all_next()
             return not self.low_water.saw_all
@@ -193,7 +193,7 @@ class _Filling:
         """Return whether it had no reads left."""
         return is_spent(found[2], self.spec.max_reads if found[3] is None else found[3])
 
-    def hold(self, taken: list[Row], spent: list[Row]) -> None:
+    def hold(self, claimed: list[Row], spent: list[Row]) -> None:
         """Park what this transaction has locked, enter it into the ledger, and bury what had no reads left."""
         session, spec = self.session, self.spec
         change = claims_sql.take(
@@ -208,11 +208,11 @@ class _Filling:
         )
         run_over(
             session,
-            ranges_of(row[0] for row in chain(taken, spent)),
+            ranges_of(row[0] for row in chain(claimed, spent)),
             lambda among: fences_sql.move(session.server, change, stream_messages_sql.waiting(among)),
         )
-        if taken:
-            self._enter([*self.ids, *(row[0] for row in taken)])
+        if claimed:
+            self._enter([*self.ids, *(row[0] for row in claimed)])
         if spent:
             died = bury(session, spec.queue, [Claim(row[0], self.token) for row in spent])
             places = sorted(LanePlace(row[4], row[0], spec.queue) for row in spent if row[4] is not None)
@@ -235,9 +235,9 @@ class _Filling:
             raise StreamLost(f"Claim {number} of the stream {name!r} was released while it was being filled.")
         session.run(stream_claims_sql.change(server, name, number, ids=ids, messages=len(every), attempts=0))
 
-    def add(self, taken: list[Row]) -> None:
+    def add(self, claimed: list[Row]) -> None:
         """Keep what a committed transaction has taken."""
-        if taken:
+        if claimed:
             self.number = self._next
-        self.ids += [row[0] for row in taken]
-        self.has_groups |= any(row[4] is not None for row in taken)
+        self.ids += [row[0] for row in claimed]
+        self.has_groups |= any(row[4] is not None for row in claimed)

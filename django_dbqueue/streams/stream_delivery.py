@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from django_dbqueue.claims.burial import Death, bury, tell
+from django_dbqueue.claims.burial import Death, announce, bury
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
@@ -55,7 +55,7 @@ class _Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _ClaimRow:
     """A claim's row in the ledger."""
 
     queue: str
@@ -93,7 +93,7 @@ def planned(session: Session, stream: str, run: int, *, above: int, upto: int) -
 def deliver(session: Session, spec: StreamSpec, run: int, number: int) -> StreamDelivery:
     """Return what a task of this run may read of a claim; nothing if it was released meanwhile."""
     delivery, ended = session.outermost(lambda: _deliver(session, spec, run, number))
-    tell(ended.deaths)
+    announce(ended.deaths)
     kick_freed(session, ended.freed, spec.rules)
     return delivery
 
@@ -102,7 +102,7 @@ def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple
     server, stream, ended = session.server, spec.name, _Ended()
     with session.transaction():
         last = own(session, stream, run)
-        claim = _Standing(*session.fetch(stream_claims_sql.lock(server, stream, number))[0])
+        claim = _ClaimRow(*session.fetch(stream_claims_sql.lock(server, stream, number))[0])
         ranges = from_text(claim.ids)
         if claim.state in {FREEING, FREED}:
             return StreamDelivery(claim.token, ()), ended
@@ -135,7 +135,7 @@ def _deliver(session: Session, spec: StreamSpec, run: int, number: int) -> tuple
     return StreamDelivery(claim.token, ranges), ended
 
 
-def _charge(session: Session, spec: StreamSpec, number: int, claim: _Standing, ended: _Ended) -> None:
+def _charge(session: Session, spec: StreamSpec, number: int, claim: _ClaimRow, ended: _Ended) -> None:
     """Charge the one message of a claim another delivery, or send it to the dead letters if none is left."""
     server, stream = session.server, spec.name
     [(message, _)] = from_text(claim.ids)

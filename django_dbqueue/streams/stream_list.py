@@ -10,7 +10,7 @@ from django_dbqueue.streams.ownership import is_running
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StreamSummary:
     """A stream: what it consumes, who runs it, what its unacked claims hold. ``beat_at`` is in the driver's form."""
 
     name: str
@@ -27,12 +27,12 @@ class Standing:
     is_running: bool
 
 
-def streams(session: Session) -> list[Standing]:
+def streams(session: Session) -> list[StreamSummary]:
     """Return every stream that has ever run, by name."""
     rows = session.fetch(streams_sql.all_streams(session.server))
-    found: list[Standing] = []
+    found: list[StreamSummary] = []
     for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
         held = (int(claims), int(messages or 0), int(overdue))
         running = is_running(session, name)
-        found.append(Standing(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running))
+        found.append(StreamSummary(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running))
     return found

@@ -16,7 +16,7 @@ from django_dbqueue.databases import Change
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.statements import changes_sql
 from django_dbqueue.states.claim_states import FREED, FREEING, OPEN
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, stream_progress_sql, streams_sql
@@ -29,12 +29,12 @@ PART: Final = 500
 """Messages that one transaction releases."""
 AT_ONCE: Final = 100
 """Claims per pass."""
-LEASE_OVER: Final = "LeaseOver: the lease of claim {number} of stream {stream} ended, and nobody had acked it."
+LEASE_EXPIRED: Final = "LeaseOver: the lease of claim {number} of stream {stream} ended, and nobody had acked it."
 RELEASED: Final = "claim {number} of stream {stream} was released"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ReleasedPart:
     """Released messages: their queue, the claim, and the id, reads and reads allowed of each, as they were."""
 
     queue: str
@@ -44,7 +44,7 @@ class Given:
 
 
 def free_expired(
-    session: Session, tell: Callable[[Given], None], *, limit: int, rules_of: Callable[[str], LaneRules]
+    session: Session, announce: Callable[[ReleasedPart], None], *, limit: int, rules_of: Callable[[str], LaneRules]
 ) -> int:
     """Release, charged and as a crash, what expired claims hold; return how many, ``limit`` or slightly more.
 
@@ -53,10 +53,10 @@ def free_expired(
     """
     freed = 0
     for stream, number, state in session.fetch(stream_claims_sql.given_up(session.server, AT_ONCE)):
-        is_over = state == FREEING or session.outermost(partial(_give_up, session, stream, number))
-        if is_over and freed < limit:
-            change = changes_sql.rescue(session.server, LEASE_OVER.format(number=number, stream=stream))
-            freed += _free(session, stream, number, change, tell, limit - freed, rules_of)
+        has_ended = state == FREEING or session.outermost(partial(_give_up, session, stream, number))
+        if has_ended and freed < limit:
+            change = changes_sql.rescue(session.server, LEASE_EXPIRED.format(number=number, stream=stream))
+            freed += _free(session, stream, number, change, announce, limit - freed, rules_of)
     return freed
 
 
@@ -131,7 +131,7 @@ def _free(
     stream: str,
     number: int,
     change: Change,
-    tell: Callable[[Given], None],
+    announce: Callable[[ReleasedPart], None],
     limit: int,
     rules_of: Callable[[str], LaneRules],
 ) -> int:
@@ -143,10 +143,10 @@ def _free(
     freed = 0
     rules = rules_of(queue)
     for among, _size in steps(from_text(text), most=PART):
-        rows, lanes = session.outermost(partial(_give_back, session, queue, among, token, change, rules))
+        rows, lanes = session.outermost(partial(_release_part, session, queue, among, token, change, rules))
         kick_freed(session, lanes, rules)
         if rows:
-            tell(Given(queue, stream, number, rows))
+            announce(ReleasedPart(queue, stream, number, rows))
         freed += len(rows)
         if freed >= limit:
             return freed
@@ -154,7 +154,7 @@ def _free(
     return freed
 
 
-def _give_back(
+def _release_part(
     session: Session, queue: str, among: Any, token: int, change: Change, rules: LaneRules
 ) -> tuple[list[tuple[int, int, int | None]], set[int]]:
     """Release some messages; return them, and the lanes to be kicked after the commit."""
@@ -162,7 +162,7 @@ def _give_back(
     with session.transaction():
         rows = session.fetch(stream_messages_sql.parked(session.server, among, token))
         if rows:
-            change = blamed(session, change, [queue])
+            change = with_failures(session, change, [queue])
             move(session, change, stream_messages_sql.held_in_claim(among, token))
             places = sorted(LanePlace(row[3], row[0], queue) for row in rows if row[3] is not None)
             lanes = moved(session, change, places, rules)

@@ -27,13 +27,13 @@ def create(server: Server, name: str, queue: str, on_expired: str, lease: float)
     )
 
 
-def read(server: Server, name: str, silence: float, *, lock: bool) -> Statement:
+def read(server: Server, name: str, gone_after: float, *, lock: bool) -> Statement:
     """Read who runs a stream: queue, run, runner, session, last number, start, last beat, if that is recent."""
     return Statement(
         "SELECT queue, run, runner, conn_id, last_number, begun_at, beat_at, "
         f"beat_at > {server.plus(server.now, '%s')} FROM {server.stream} "
         f"WHERE name = %s{server.lock_row if lock else ''}",
-        (-silence, name),
+        (-gone_after, name),
     )
 
 

@@ -18,12 +18,12 @@ logger = logging.getLogger("django_dbqueue.tasks")
 
 def backends() -> dict[str, DBQueueBackend]:
     """Return the backends of the settings that are this one, by alias."""
-    said = getattr(settings, "TASKS", {})
-    if not any(_is_ours(each.get("BACKEND")) for each in said.values()):
+    configured = getattr(settings, "TASKS", {})
+    if not any(_is_ours(each.get("BACKEND")) for each in configured.values()):
         return {}
     from django_dbqueue.tasks.compat import task_backends
 
-    return {alias: task_backends[alias] for alias, each in said.items() if _is_ours(each.get("BACKEND"))}
+    return {alias: task_backends[alias] for alias, each in configured.items() if _is_ours(each.get("BACKEND"))}
 
 
 def let_django_check_them() -> None:

@@ -47,7 +47,7 @@ def send(name: str, sender: type, result: AnyResult) -> None:
         compat.signal(name).send_robust(sender, task_result=result)
 
 
-def tell(message_id: int) -> None:
+def send_end(message_id: int) -> None:
     """Send the end of a task as its row has it; nothing for a message that is no task here, or has not ended."""
     from django_dbqueue.tasks.compat import TaskResultDoesNotExist
     from django_dbqueue.tasks.task_results import backend_of
@@ -71,6 +71,6 @@ def _ended(*, message_id: int, **_: object) -> None:
         return
     connection: Any = connections[db_alias(Message)]
     if connection.in_atomic_block and not is_only_a_testcase(connection):
-        transaction.on_commit(partial(tell, message_id), using=connection.alias, robust=True)
+        transaction.on_commit(partial(send_end, message_id), using=connection.alias, robust=True)
     else:
-        tell(message_id)
+        send_end(message_id)

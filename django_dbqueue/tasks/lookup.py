@@ -28,7 +28,7 @@ def find_task(path: str, alias: str) -> tuple[AnyTask, BaseTaskBackend]:
     try:
         return task, compat.task_backends[alias]
     except (Exception, SystemExit) as error:
-        raise Unfindable(_told(error)) from error
+        raise Unfindable(_error_line(error)) from error
 
 
 def import_task(path: str) -> AnyTask:
@@ -36,7 +36,7 @@ def import_task(path: str) -> AnyTask:
     try:
         found: Any = import_string(path)
     except (Exception, SystemExit) as error:
-        raise Unfindable(_told(error)) from error
+        raise Unfindable(_error_line(error)) from error
     if not isinstance(found, Task):
         raise Unfindable(f"it is no task, but {type(found).__name__}")
     return found
@@ -48,7 +48,7 @@ def is_imported(path: str) -> bool:
     return isinstance(getattr(sys.modules.get(module), name, None), Task)
 
 
-def _told(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return what an import raised in a line, with its class if the text alone would not tell it."""
     text = " ".join(str(error).split())
     if text and isinstance(error, ImportError | ImproperlyConfigured):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyTask
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Said = tuple[tuple[str, Any], ...]
+Pairs = tuple[tuple[str, Any], ...]
 Backoff = float | Callable[[BaseException, Any], float]
 GroupOf = str | Callable[..., str | None]
 
@@ -105,7 +105,7 @@ def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
 
 
 @cache
-def _resolved(function: Callable[..., object], own: Said, queue: str, general: Said) -> TaskOptions:
+def _resolved(function: Callable[..., object], own: Pairs, queue: str, general: Pairs) -> TaskOptions:
     of_queue = getattr(settings, conf.NAME, {}).get("QUEUES", {}).get(queue, {})
     chosen = dict(general)
     for word, name in _OF_QUEUE.items():

@@ -19,9 +19,9 @@ def task_consumers(named: Iterable[str] = ()) -> dict[str, Consumer]:
 
 def task_consumer(queue: str) -> Consumer:
     """Return what runs the tasks of a queue."""
-    from django_dbqueue.tasks.task_adapter import TaskRunner
+    from django_dbqueue.tasks.task_adapter import TaskAdapter
 
-    return Consumer(queue, run_task, runner=TaskRunner())
+    return Consumer(queue, run_task, runner=TaskAdapter())
 
 
 def run_task(message: object) -> None:

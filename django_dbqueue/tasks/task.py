@@ -78,12 +78,12 @@ class DBQueueTask(AnyTask):
             task,
             () if args is None else args,
             {} if kwargs is None else kwargs,
-            **_taken_by(backend, {name: value for name, value in options.items() if value is not None}),
+            **_accepted_by(backend, {name: value for name, value in options.items() if value is not None}),
         )
         return result
 
 
-def _taken_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:
+def _accepted_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:
     """Return those of our options of a call that a task's backend takes; InvalidTask if it would lose one silently."""
     if getattr(backend, "supports_call_options", False):
         return options

@@ -25,7 +25,7 @@ from django_dbqueue.exceptions import Suspended
 from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.tasks.compat import AnyResult, TaskError, TaskResultStatus
-from django_dbqueue.tasks.endings import is_heard, send, tell
+from django_dbqueue.tasks.endings import is_heard, send, send_end
 from django_dbqueue.tasks.json_values import in_json
 from django_dbqueue.tasks.known_tasks import Known, UnknownTask, known_task
 from django_dbqueue.tasks.step_context import StepContext
@@ -72,7 +72,7 @@ class Run:
         if self._result is None:
             self._result = running(self.known.task, self.delivery.message, _name(os.getpid()), self.delivery.reads)
         if self._error is not None:
-            self._result.errors.append(_told(self._error))
+            self._result.errors.append(_task_error(self._error))
             self._error = None
         return self._result
 
@@ -92,7 +92,7 @@ class Run:
     def finish(self) -> None:
         """Tell those who listen how it ended, which is committed now."""
         if not self.has_returned:  # it was acked in one commit with its rows, and the reply was lost
-            tell(self.delivery.claim.id)
+            send_end(self.delivery.claim.id)
         elif is_heard("task_finished", logging.INFO):
             object.__setattr__(self.result, "finished_at", as_django_shows(datetime.now(UTC)))
             object.__setattr__(self.result, "status", TaskResultStatus.SUCCESSFUL)
@@ -105,7 +105,7 @@ class Run:
             send("task_started", self.known.sender, self.result)
 
 
-class TaskRunner:
+class TaskAdapter:
     """A runner of the tasks of a queue, shared by the threads of a worker."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class TaskRunner:
             logger.warning("message %s: %s Released for %g s.", message.pk, error, UNKNOWN_PAUSE)
             return Verdict("release", UNKNOWN_PAUSE, str(error))
         if known.expires is not None and message.claimed_at > known.expires:
-            delivery.when_ended = partial(tell, delivery.claim.id)
+            delivery.when_ended = partial(send_end, delivery.claim.id)
             return Verdict("drop", error=f"{EXPIRED}it was not to be run after {known.expires.isoformat()}.")
         run = self._runs[delivery] = Run(delivery, known)
         run.start()
@@ -204,19 +204,19 @@ def _kept(run: Run, value: object) -> Kept | None:
 
 def _delayed(verdict: Verdict, run: Run, error: BaseException) -> Verdict:
     """Return a retry's verdict with the delay that the task asks for; a rejection if it wants no more attempts."""
-    said, usual = run.known.options.backoff, run.delivery.options
-    if said is None:
+    wanted, usual = run.known.options.backoff, run.delivery.options
+    if wanted is None:
         return verdict
-    if callable(said):
-        delay = said(error, run.result)
+    if callable(wanted):
+        delay = wanted(error, run.result)
         if delay is None:
             return verdict._replace(verb="reject", delay=None)
         return verdict._replace(delay=check_seconds("backoff", delay))
-    options = replace(usual, backoff=float(said), backoff_max=max(said, usual.backoff_max))
+    options = replace(usual, backoff=float(wanted), backoff_max=max(wanted, usual.backoff_max))
     return verdict._replace(delay=usual_backoff(options, run.delivery.reads))
 
 
-def _told(error: BaseException) -> TaskError:
+def _task_error(error: BaseException) -> TaskError:
     return TaskError(
         exception_class_path=class_path(error) or "builtins.Exception",
         traceback="".join(traceback.format_exception(error)),

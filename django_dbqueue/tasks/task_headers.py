@@ -33,14 +33,14 @@ def task_named(headers_text: str | None) -> str | None:
 
 def expiry_in(headers: dict[str, Json]) -> datetime | None:
     """Return when it is too late to run the task; UndecodableMessage if somebody has changed the header."""
-    if (said := headers.get(EXPIRES)) is None:
+    if (value := headers.get(EXPIRES)) is None:
         return None
     try:
-        moment = datetime.fromisoformat(said) if isinstance(said, str) else None
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise UndecodableMessage(
-            f"Its header {EXPIRES!r} must be a moment in ISO 8601 with an offset, not {said!r:.200}."
+            f"Its header {EXPIRES!r} must be a moment in ISO 8601 with an offset, not {value!r:.200}."
         )
     return moment

@@ -97,14 +97,14 @@ class _ConnectionState:
 @contextmanager
 def _contained() -> Iterator[None]:
     """Leave each connection in the transaction that it was in before the block."""
-    standing = [_ConnectionState(connection) for connection in _open() if connection.in_atomic_block]
+    states = [_ConnectionState(connection) for connection in _open() if connection.in_atomic_block]
     try:
-        with _never_closed([each.connection for each in standing]):
+        with _never_closed([each.connection for each in states]):
             yield
     except BaseException:
-        _put_right(standing)
+        _put_right(states)
         raise
-    if not _put_right(standing):
+    if not _put_right(states):
         raise LostTransaction(SWALLOWED)
 
 
@@ -117,13 +117,13 @@ def _never_closed(in_the_test: list[BaseDatabaseWrapper]) -> Iterator[None]:
         yield
 
 
-def _put_right(standing: list[_ConnectionState]) -> bool:
+def _put_right(states: list[_ConnectionState]) -> bool:
     """Return whether everything that the handler did and completed is intact."""
-    in_the_test = {id(each.connection) for each in standing}
+    in_the_test = {id(each.connection) for each in states}
     for connection in _open():
         if id(connection) not in in_the_test:
             _leave_clean(connection)
-    return False not in [each.restore() for each in standing]
+    return False not in [each.restore() for each in states]
 
 
 def _run_hooks(marks: list[tuple[Any, int]]) -> None:

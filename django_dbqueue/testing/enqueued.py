@@ -17,7 +17,7 @@ from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.states.selections import LIVE
 from django_dbqueue.states.table import Stage
 
-MAX_TOLD: Final = 20
+MAX_LISTED: Final = 20
 """Messages that a failure lists."""
 MAX_TEXT: Final = 200
 """Characters of each value that a failure shows."""
@@ -52,7 +52,7 @@ def assert_enqueued(
         return found
     wanted = "at least 1 message" if count is None else f"{count} message{'' if count == 1 else 's'}"
     raise AssertionError(
-        f"Expected {wanted} in queue {queue!r}{_said(expected)}, found {len(found) or 'none'}.\n"
+        f"Expected {wanted} in queue {queue!r}{_words(expected)}, found {len(found) or 'none'}.\n"
         + "\n".join(_what_there_is(alias, queue, expected))
     )
 
@@ -72,12 +72,12 @@ def refute_enqueued(
     expected = _expected(payload=payload, key=key, at=at, delay=delay, priority=priority, headers=headers)
     _, found = _find(queue, expected, using)
     if found:
-        lines = [f"Expected no message in queue {queue!r}{_said(expected)}, found {len(found)}:", *_listed(found, {})]
+        lines = [f"Expected no message in queue {queue!r}{_words(expected)}, found {len(found)}:", *_listed(found, {})]
         raise AssertionError("\n".join(lines))
 
 
-def _expected(**said: Json) -> Expected:
-    expected = {name: value for name, value in said.items() if value is not ...}
+def _expected(**given: Json) -> Expected:
+    expected = {name: value for name, value in given.items() if value is not ...}
     if "at" in expected and "delay" in expected:
         raise ValueError("Give at or delay, not both: each says when the message is due.")
     if "at" in expected and (not isinstance(expected["at"], datetime) or expected["at"].tzinfo is None):
@@ -113,7 +113,7 @@ def _differences(message: Message, expected: Expected) -> list[str]:
         elif name in ("payload", "headers"):
             found += _unlike(there, wanted, name)
         elif there != wanted:
-            found.append(f"{name} is {_short(there)}")
+            found.append(f"{name} is {_brief(there)}")
     return found
 
 
@@ -136,15 +136,15 @@ def _unlike(there: object, wanted: object, path: str) -> list[str]:
         pairs = enumerate(zip(there, wanted, strict=True))
         return [line for index, (one, other) in pairs for line in _unlike(one, other, f"{path}[{index}]")]
     is_same = wanted == there and (isinstance(wanted, bool) == isinstance(there, bool) or not _is_number(wanted))
-    return [] if is_same else [f"{path} is {_short(there)}"]
+    return [] if is_same else [f"{path} is {_brief(there)}"]
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _said(expected: Expected) -> str:
-    return f" with {', '.join(f'{name}={_short(value)}' for name, value in expected.items())}" if expected else ""
+def _words(expected: Expected) -> str:
+    return f" with {', '.join(f'{name}={_brief(value)}' for name, value in expected.items())}" if expected else ""
 
 
 def _what_there_is(alias: str, queue: str, expected: Expected) -> list[str]:
@@ -155,28 +155,28 @@ def _what_there_is(alias: str, queue: str, expected: Expected) -> list[str]:
     lines += [f"Finished, and so not counted: {count} {state}." for state, count in finished.items() if count]
     others = rows.exclude(queue=queue).values_list("queue").annotate(count=Count("pk")).order_by("queue")
     if others:
-        lines.append("Other queues: " + ", ".join(f"{name} ({count})" for name, count in others[:MAX_TOLD]))
+        lines.append("Other queues: " + ", ".join(f"{name} ({count})" for name, count in others[:MAX_LISTED]))
     return lines
 
 
 def _listed(messages: list[Message], expected: Expected) -> Iterator[str]:
     """Yield one line for each message, with what differs from the expectation."""
-    for message in messages[:MAX_TOLD]:
+    for message in messages[:MAX_LISTED]:
         state = "running" if message.stage is Stage.CLAIMED else f"due {message.available_at:%Y-%m-%d %H:%M:%S} UTC"
         key = "" if message.key is None else f", key {message.key!r}"
         differs = "; ".join(_differences(message, expected))
         yield f"  #{message.pk}, {state}{key}: {_payload(message)}{' <- ' * bool(differs)}{differs}"
-    if len(messages) > MAX_TOLD:
-        yield f"  ... and {len(messages) - MAX_TOLD} more"
+    if len(messages) > MAX_LISTED:
+        yield f"  ... and {len(messages) - MAX_LISTED} more"
 
 
 def _payload(message: Message) -> str:
     try:
-        return _short(message.payload)
+        return _brief(message.payload)
     except UndecodableMessage as error:
         return f"undecodable ({error})"
 
 
-def _short(value: object) -> str:
+def _brief(value: object) -> str:
     text = repr(value)
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."

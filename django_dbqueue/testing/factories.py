@@ -15,7 +15,7 @@ except ImportError as error:
 
 from django_dbqueue import conf
 from django_dbqueue.envelope import WHOLE_QUEUE, Envelope
-from django_dbqueue.insight.groups import group_of, look_at
+from django_dbqueue.insight.groups import group_of, overview_of
 from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.lifecycle.claimer import claim_by_id
 from django_dbqueue.lifecycle.enqueue import SENT_ATTRIBUTES, seal_for
@@ -50,15 +50,15 @@ class MessageFactory(Factory[Message]):
     queue = "default"
 
     @classmethod
-    def _create(cls, model_class: type[Message], *_: object, **said: Any) -> Message:
-        state, reason = said.pop("state", "ready"), said.pop("reason", "made dead for a test")
+    def _create(cls, model_class: type[Message], *_: object, **given: Any) -> Message:
+        state, reason = given.pop("state", "ready"), given.pop("reason", "made dead for a test")
         if state not in STATES:
             raise ValueError(f"state must be one of {', '.join(STATES)}, not {state!r}.")
-        if state == "delayed" and said.get("delay") is None and said.get("at") is None:
-            said["delay"] = LATER
+        if state == "delayed" and given.get("delay") is None and given.get("at") is None:
+            given["delay"] = LATER
         if state == "waiting":
-            _keep_busy(model_class, said)
-        message = model_class.objects.enqueue(said.pop("payload"), **said)
+            _keep_busy(model_class, given)
+        message = model_class.objects.enqueue(given.pop("payload"), **given)
         if state in Stage.UNCLAIMED.states:
             return message
         held = _claimed(message)
@@ -71,22 +71,22 @@ class MessageFactory(Factory[Message]):
         return held
 
     @classmethod
-    def _build(cls, model_class: type[Message], *_: object, **said: Any) -> Message:
-        queue = said.pop("queue")
-        written: dict[str, Any] = dict(zip(SENT_ATTRIBUTES, seal_for(Envelope(**said), queue), strict=False))
+    def _build(cls, model_class: type[Message], *_: object, **given: Any) -> Message:
+        queue = given.pop("queue")
+        written: dict[str, Any] = dict(zip(SENT_ATTRIBUTES, seal_for(Envelope(**given), queue), strict=False))
         return model_class(**written)
 
 
-def _keep_busy(model_class: type[Message], said: dict[str, Any]) -> None:
+def _keep_busy(model_class: type[Message], given: dict[str, Any]) -> None:
     """Let as many messages of a group run as may, so that the next one waits."""
-    queue, using = said["queue"], said.get("using") or db_alias(model_class)
+    queue, using = given["queue"], given.get("using") or db_alias(model_class)
     is_whole = conf.for_senders(queue).is_whole_queue
-    name = WHOLE_QUEUE if is_whole else said.setdefault("group", GROUP)
+    name = WHOLE_QUEUE if is_whole else given.setdefault("group", GROUP)
     group = group_of(session_of(using), queue, name)
-    seen = look_at(session_of(using), group, cap=WIDEST)
+    seen = overview_of(session_of(using), group, cap=WIDEST)
     for _ in range(0 if group.is_paused else seen.limit - seen.out):
         _claimed(
-            model_class.objects.enqueue("before the one that waits", queue=queue, group=said.get("group"), using=using)
+            model_class.objects.enqueue("before the one that waits", queue=queue, group=given.get("group"), using=using)
         )
 
 

@@ -16,9 +16,9 @@ class DBQueueFixture:
     assert_enqueued = staticmethod(assert_enqueued)
     refute_enqueued = staticmethod(refute_enqueued)
 
-    def message(self, **said: Any) -> Message:
+    def message(self, **given: Any) -> Message:
         """Make a message by ``MessageFactory``, which needs factory-boy: ``message(queue="emails", state="dead")``."""
         from django_dbqueue.testing.factories import MessageFactory
 
-        message: Message = MessageFactory.create(**said)
+        message: Message = MessageFactory.create(**given)
         return message

@@ -128,7 +128,7 @@ class _Run:
         run: list[Handled] = []
         for deliveries in self._deliveries():
             if len(run) + len(deliveries) > limit:
-                self._settler.give_back(deliveries)
+                self._settler.release(deliveries)
                 self._settler.flush()
                 raise EndlessRun(_endless(run, deliveries[0].message.queue))
             handled = self._handle(deliveries)
@@ -162,7 +162,7 @@ class _Run:
         self._holding.keep(*deliveries)
         self._holding.offer(*deliveries)
         first = self._holding.take() if deliveries else None
-        return [] if first is None else self._holding.take_beside(first)
+        return [] if first is None else self._holding.fill_batch(first)
 
     def _ignore_rate(self, queue: str) -> None:
         """Make due what only the rate of its group holds back: no time passes here."""
@@ -232,8 +232,8 @@ def _too_late(one: Ended) -> Ended:
 def _ran_too_long(delivery: Delivery, seconds: float) -> bool:
     """Return whether a worker would have timed this out; an async handler is cancelled in time, here as there."""
     timeout = delivery.options.timeout
-    is_over = timeout is not None and seconds >= timeout
-    return is_over and not delivery.consumer.is_async and not delivery.message.settled
+    is_late = timeout is not None and seconds >= timeout
+    return is_late and not delivery.consumer.is_async and not delivery.message.settled
 
 
 def _is_unexpected(one: Handled) -> bool:

@@ -20,7 +20,7 @@ from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Change, Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import held_by
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
 from django_dbqueue.models import Message, Worker
@@ -42,7 +42,7 @@ class StillLocked(DatabaseError):
     """The server has not noticed a death yet: the dead session still locks a message's row."""
 
 
-def say_how(exitcode: int | None) -> str:
+def how_ended(exitcode: int | None) -> str:
     """Say how a process ended."""
     if exitcode is not None and exitcode < 0:
         return f"signal {-exitcode} ({signal.Signals(-exitcode).name})"
@@ -64,32 +64,32 @@ def settle_after(
     crash. A message whose handler committed its ack, but whose slot was not cleared in time, is done and stays done.
     """
     server = session.server
-    standing = board.standing()
-    in_slots = {claim for claims in standing.values() for claim in claims}
+    by_state = board.claims_by_state()
+    in_slots = {claim for claims in by_state.values() for claim in claims}
     _await_the_locks_of_the_dead(session, in_slots)
     besides = [claim for claim in held_by(session, consumers, worker_id) if claim not in in_slots]
     crash = changes_sql.rescue(server, f"WorkerDied: the process that ran this message ended by {how}.")
-    behind = _behind(session, standing[SlotState.RETURNED], standing[SlotState.SUCCEEDED])
+    behind = _behind(session, by_state[SlotState.RETURNED], by_state[SlotState.SUCCEEDED])
     # first: what follows them in their groups keeps its ticket
-    acked = _ack(session, [claim for claim in standing[SlotState.SUCCEEDED] if claim not in behind])
+    acked = _ack(session, [claim for claim in by_state[SlotState.SUCCEEDED] if claim not in behind])
     for claim in acked:
         signals.message_ended.send(Message, message_id=claim.id)
-    returned = _run_again(session, None if cut_off else crash, standing[SlotState.RETURNED])
+    returned = _run_again(session, None if cut_off else crash, by_state[SlotState.RETURNED])
     after_them = _settle(session, changes_sql.release(server), behind)
     if cut_off:
         interrupted = changes_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
-        moved = _settle(session, interrupted, standing[SlotState.STARTED])
+        moved = _settle(session, interrupted, by_state[SlotState.STARTED])
     else:
-        moved = _settle(session, crash, standing[SlotState.STARTED])
-        _tell(session, moved, f"its process ended by {how}", board)
-        _tell(session, returned, f"its process ended by {how} before what it had returned was kept", board)
-    moved |= _nack_timed_out(session, consumers, standing[SlotState.TIMED_OUT], board)
+        moved = _settle(session, crash, by_state[SlotState.STARTED])
+        _announce(session, moved, f"its process ended by {how}", board)
+        _announce(session, returned, f"its process ended by {how} before what it had returned was kept", board)
+    moved |= _nack_timed_out(session, consumers, by_state[SlotState.TIMED_OUT], board)
     board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - after_them - moved)))
     if in_slots or cut_off:
         _settle(session, changes_sql.release(server), besides)
     else:
         rescued = _settle(session, crash, besides)
-        _tell(session, rescued, f"its process ended by {how}, before any handler had begun", board)
+        _announce(session, rescued, f"its process ended by {how}, before any handler had begun", board)
     Worker.objects.using(session.using).filter(pk=worker_id).delete()
     return len(moved)
 
@@ -120,7 +120,7 @@ def _are_unlocked(session: DjangoSession, claims: list[Claim]) -> bool:
 
 def _settle(session: DjangoSession, change: Change, claims: list[Claim]) -> set[Claim]:
     """Move what is still held, and return the claims that held it."""
-    return _in_parts(session, claims, lambda some: settle_claims(session, _blamed(session, change, some), some))
+    return _in_parts(session, claims, lambda some: settle_claims(session, _with_failures(session, change, some), some))
 
 
 def _behind(session: DjangoSession, returned: list[Claim], succeeded: list[Claim]) -> list[Claim]:
@@ -150,10 +150,10 @@ def _run_again(session: DjangoSession, crash: Change | None, claims: list[Claim]
     )
 
 
-def _blamed(session: DjangoSession, change: Change, claims: list[Claim]) -> Change:
+def _with_failures(session: DjangoSession, change: Change, claims: list[Claim]) -> Change:
     if change.event is None:
         return change
-    return blamed(session, change, set(_rows(session, claims).values_list("queue", flat=True)))
+    return with_failures(session, change, set(_rows(session, claims).values_list("queue", flat=True)))
 
 
 def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
@@ -223,7 +223,7 @@ def _nack_timed_out(
 def _nack(session: DjangoSession, claim: Claim, queue: str, delay: float, text: str) -> tuple[bool, str]:
     """Nack what timed out; return whether it was still held, and its error, in ASCII if the database wants that."""
     try:
-        change = blamed(session, changes_sql.nack(session.server, delay, text, TIMED_OUT), [queue])
+        change = with_failures(session, changes_sql.nack(session.server, delay, text, TIMED_OUT), [queue])
         return bool(settle_claims(session, change, [claim])), text
     except DatabaseError as error:
         if not is_refused(error):
@@ -232,7 +232,7 @@ def _nack(session: DjangoSession, claim: Claim, queue: str, delay: float, text: 
     return bool(_settle(session, changes_sql.nack(session.server, delay, plain, TIMED_OUT), [claim])), plain
 
 
-def _tell(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:
+def _announce(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:
     ids_by_queue: dict[str, list[int]] = {}
     for row in _rows(session, claims):
         ids_by_queue.setdefault(row.queue, []).append(row.pk)

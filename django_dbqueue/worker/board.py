@@ -70,11 +70,11 @@ class Board:
         self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
 
     @property
-    def said_farewell(self) -> bool:
+    def exited_cleanly(self) -> bool:
         """Return whether the child chose to end; from outside, a handler's ``os._exit(0)`` looks the same."""
         return bool(self._cells[self._base - 2])
 
-    def say_farewell(self) -> None:
+    def mark_clean_exit(self) -> None:
         """Note that the child chose to end."""
         self._cells[self._base - 2] = 1
 
@@ -88,12 +88,12 @@ class Board:
         self._cells[self._base - 3] = open_
 
     @property
-    def strays_named(self) -> int:
+    def unserved_named(self) -> int:
         """Return how many queues without a consumer were reported, so that a replacement child reports none again."""
         return self._cells[self._base - 4]
 
-    @strays_named.setter
-    def strays_named(self, number: int) -> None:
+    @unserved_named.setter
+    def unserved_named(self, number: int) -> None:
         self._cells[self._base - 4] = number
 
     @property
@@ -147,7 +147,7 @@ class Board:
         self._cells[self._base + _CELLS * slot] = _EMPTY
         self._free.append(slot)
 
-    def standing(self) -> dict[SlotState, list[Claim]]:
+    def claims_by_state(self) -> dict[SlotState, list[Claim]]:
         """Return the claims in the slots, by state (in the supervisor, after the child's death)."""
         found: dict[SlotState, list[Claim]] = {state: [] for state in SlotState if state}
         for at in self._slots():

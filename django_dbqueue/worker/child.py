@@ -16,7 +16,7 @@ from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.late_signals import SIGNALS
 from django_dbqueue.worker.shutdown import StopSignals, end_within
 from django_dbqueue.worker.thread_connections import note_use
-from django_dbqueue.worker.unserved_queues import Strays
+from django_dbqueue.worker.unserved_queues import UnservedQueues
 from django_dbqueue.worker.worker_options import WorkerOptions
 
 COLLECTED_AFTER: Final = 10_000
@@ -42,12 +42,12 @@ def be_child(
     _collect_less()
     detachment = Detachment(board)
     loop = ChildLoop(options, consumers, board, worker_id, share, detachment)
-    strays = Strays(options.session, board)
+    unserved = UnservedQueues(options.session, board)
     if index == 0:  # one thread for all children
-        strays.start()
+        unserved.start()
     code = loop.run()
     hooks.flush()
-    strays.stop()
+    unserved.stop()
     end_within(options.grace, code)
     detachment.wait()
     sys.exit(code)

@@ -77,8 +77,8 @@ class ChildLoop:
         self._queues = queues = tuple(consumers)
         self._board = board
         self._presence = Presence(session, worker_id, queues, options.threads)
-        patient = any(each.batch_wait for each in consumers.values())
-        self._holding = holding = Holding(board, waits=patient and not options.drain and options.max_messages is None)
+        collects = any(each.batch_wait for each in consumers.values())
+        self._holding = holding = Holding(board, waits=collects and not options.drain and options.max_messages is None)
         self._heartbeat = Heartbeat(session, self._presence, holding, self._orphaned)
         self._settler = Settler(session, holding, board)
         self._handover = Handover(holding)
@@ -100,7 +100,7 @@ class ChildLoop:
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
-        self._connected, self._trouble_said = False, ""
+        self._connected, self._last_trouble = False, ""
         self._raw: Any = None
 
     # -- from outside -------------------------------------------------------------------------------------
@@ -149,13 +149,13 @@ class ChildLoop:
         self._heartbeat.start()
         if self._try_database(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
-        while not self._is_over():
+        while not self._has_ended():
             self._turn()
         self._holding.close()
         if listener is not None:
             listener.stop()
         has_left = self._async_side.stop()
-        self._board.say_farewell()
+        self._board.mark_clean_exit()
         if self._holding.running() or not has_left:
             # A thread that hangs can't be ended. Its supervisor settles what it holds and removes the worker's row: an
             # open transaction of that thread may have locked everything (on SQLite)
@@ -181,14 +181,14 @@ class ChildLoop:
     def _work(self, now: float) -> None:
         if not self._connected or self._session.connection.connection is not self._raw:
             self._connect()
-        self._settler.give_back(self._holding.cut_off())
+        self._settler.release(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._timeouts.run(now)
         if self._feeder.is_starved and not self._is_replaced:
             logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
         if self._stopping or self._is_replaced:
-            self._settler.give_back(self._feeder.give_up())
+            self._settler.release(self._feeder.give_up())
         else:
             # before maintenance checks what is ready, because it may enqueue
             self._timetable.added = self._maintenance.idle_poll.added
@@ -202,7 +202,7 @@ class ChildLoop:
             self._board.is_claiming = self._late_claims.are_expected
         self._settler.flush()
 
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         if time.monotonic() >= min(self._orphan_deadline, self._replace_deadline):
             return True
         if self._is_replaced:
@@ -237,8 +237,8 @@ class ChildLoop:
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
-        is_over = self._stopping or self._is_replaced
-        parts = self._watches if is_over else (*self._watches, *self._work_parts)
+        is_ending = self._stopping or self._is_replaced
+        parts = self._watches if is_ending else (*self._watches, *self._work_parts)
         return max(0.0, min(part.until_next(now) for part in parts))
 
     def _wait(self, seconds: float) -> None:
@@ -255,7 +255,7 @@ class ChildLoop:
         if delivery.timed_out and not message.settled and verdict.exception != TIMED_OUT:
             text = timed_out(delivery.consumer, delivery.options, message)
             verdict = Verdict("nack", backoff(delivery.options, delivery.reads), text, exception=TIMED_OUT)
-        self._feeder.learn(seconds / delivery.beside, delivery.consumer.kind)
+        self._feeder.learn(seconds / delivery.batch_size, delivery.consumer.kind)
         self._settler.add(delivery, verdict, seconds)
         self._maintenance.has_ended_something = True
 
@@ -266,14 +266,14 @@ class ChildLoop:
         try:
             work()
         except Error as error:
-            if (said := " ".join(str(error).split())) != self._trouble_said:
-                logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", said)
-            self._connected, self._trouble_said = False, said
+            if (trouble := " ".join(str(error).split())) != self._last_trouble:
+                logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", trouble)
+            self._connected, self._last_trouble = False, trouble
             discard(self._session.using)
             return False
-        if self._trouble_said:
+        if self._last_trouble:
             logger.info("the database answers again")
-        self._trouble_said = ""
+        self._last_trouble = ""
         return True
 
     def _connect(self) -> None:
@@ -281,7 +281,7 @@ class ChildLoop:
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
         self._raw = self._session.connection.connection
-        self._late_claims.look()
-        if self._trouble_said:
+        self._late_claims.check()
+        if self._last_trouble:
             self._maintenance.hold_rescues(time.monotonic())
         self._connected = True

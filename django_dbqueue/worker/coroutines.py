@@ -246,7 +246,7 @@ class EventLoop:
             message.release_pause = RELEASE_PAUSE
             if "body" not in message.__dict__:
                 await sync_to_async(read)(delivery)
-            message.decode_ahead()
+            message.decode_now()
             handler = delivery.consumer.handler
             returned = await handler(message, *self.resources.arguments(delivery.consumer))
             refuse_unrun(delivery.consumer.name, returned)
@@ -270,11 +270,11 @@ def _watched(call: Future[Any]) -> asyncio.Future[None]:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def finish() -> None:
         if not done.done():
             done.set_result(None)
 
-    call.add_done_callback(lambda _: loop.call_soon_threadsafe(tell))
+    call.add_done_callback(lambda _: loop.call_soon_threadsafe(finish))
     return done
 
 

@@ -21,11 +21,11 @@ from django_dbqueue.states.spent import is_spent
 class Followers:
     """Those of a group that were claimed together, each of which begins when all before it have ended well."""
 
-    __slots__ = ("ahead", "waiting")
+    __slots__ = ("active", "waiting")
 
     def __init__(self, waiting: Iterable[Delivery]) -> None:
         self.waiting = deque(waiting)
-        self.ahead = 1
+        self.active = 1
         """How many of them may begin, or have begun, and have not ended."""
 
 
@@ -54,7 +54,7 @@ class Delivery:
     """This child has claimed the message again, so this claim of it is lost."""
     ack_sent: bool = field(default=False, init=False)
     """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
-    beside: int = field(default=1, init=False)
+    batch_size: int = field(default=1, init=False)
     """How many its handler got in the same call, itself included."""
     extended_at: float = field(default=0.0, init=False)
     trace: Any = field(default=None, init=False)

@@ -41,7 +41,7 @@ class Detachment:
         self.is_forked = False
         connection_created.connect(self._remember, weak=False)
         os.register_at_fork(before=self._before, after_in_parent=self._after, after_in_child=self._detach)
-        util.register_after_fork(self, Detachment._begin_anew)
+        util.register_after_fork(self, Detachment._restart)
 
     def wait(self) -> None:
         """Wait until no process that a handler forked by hand is alive; multiprocessing handles its own."""
@@ -78,11 +78,11 @@ class Detachment:
             self._board.detach()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             for session in self._sessions:
-                _silence(session)
+                _mute(session)
             _forget_sessions()
         threading.Thread(target=self._end_with_the_child, name="dbqueue-forked", daemon=True).start()
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Let a multiprocessing process, which never returns to the handler, connect even if that was in atomic()."""
         if self._held_by_forked is not None:  # a descriptor may refer to another file by the time this process forks
             close([self._held_by_forked])
@@ -96,7 +96,7 @@ class Detachment:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _silence(session: Any) -> None:
+def _mute(session: Any) -> None:
     """Silence a driver's connection and never close it, which could undo another process's work."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
     with suppress(Exception):  # SQLite has no socket

@@ -76,7 +76,7 @@ def prepare(delivery: Delivery) -> None:
     message = delivery.message
     message.release_pause = RELEASE_PAUSE
     read(delivery)
-    message.decode_ahead()
+    message.decode_now()
 
 
 def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:

@@ -16,7 +16,7 @@ from django_dbqueue.consumers.registry import Consumer, Kind
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lanes.rates import interval_of
-from django_dbqueue.lifecycle.claimer import Beside, Claimer
+from django_dbqueue.lifecycle.claimer import Claimer, Partner
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_out_of_memory
 from django_dbqueue.worker.delivery import Delivery, Followers
@@ -76,7 +76,7 @@ class Feeder:
             if chosen.group_burst is not None
         }
         self._suspects: deque[Delivery] = deque()
-        self._beside_suspect: list[Delivery] = []
+        self._suspect_mates: list[Delivery] = []
         """What the same claim brought as a suspect: no thread may begin it."""
         self._tries_suspect = False
         self._idle_poll = idle_poll
@@ -111,7 +111,7 @@ class Feeder:
         Acks go into the claim's transaction. Nothing is claimed from queues that are closed or ``unready``: the latter
         wait for a resource of this child, so it has not drained them.
         """
-        self._settler.give_back(self._feed(now))
+        self._settler.release(self._feed(now))
 
     def _feed(self, now: float) -> list[Delivery]:
         """Claim, and return what can't be started."""
@@ -144,7 +144,7 @@ class Feeder:
                 self.empty_at = now
         if any(left.values()):
             poll_at = time.monotonic() + self._pace.next()
-            for lane in (lane for lane, short in left.items() if short):
+            for lane in (lane for lane, count in left.items() if count):
                 lane.poll_at = poll_at
         return self._give_way() if self._suspects else []
 
@@ -156,7 +156,7 @@ class Feeder:
             return set(self._consumers)
         return self._idle_poll.ready() if news is None else news
 
-    def _claim_some(self, queues: set[str], left: dict[Lane, int], beside: Beside) -> dict[Lane, int]:
+    def _claim_some(self, queues: set[str], left: dict[Lane, int], partner: Partner) -> dict[Lane, int]:
         """Claim from these in turn, each starting where the last time ended; return what is still wanted."""
         for _ in range(len(self._claimers)):
             claimer = self._claimers[0]
@@ -164,18 +164,18 @@ class Feeder:
             lane = self._lane(claimer.queue)
             want = left.get(lane, 0) if self._left is None else min(left.get(lane, 0), self._left)
             if want and claimer.queue in queues:
-                left[lane] -= (claimed := self._claim(claimer, want, beside))
+                left[lane] -= (claimed := self._claim(claimer, want, partner))
                 if claimed < want and claimer.queue in self._bursts and not self._suspects:
-                    left[lane] -= self._claim_burst(claimer, lane, beside)
+                    left[lane] -= self._claim_burst(claimer, lane, partner)
             if self._suspects or not any(left.values()) or self.has_claimed_all:
                 break
         return left
 
-    def _claim_burst(self, claimer: Claimer, lane: Lane, beside: Beside) -> int:
+    def _claim_burst(self, claimer: Claimer, lane: Lane, partner: Partner) -> int:
         """Let threads that have no work work on groups that are at their limit; return how many were claimed."""
         idle = lane.idle(self._loads()[lane.kind])
         given = self._bursts[claimer.queue].give(idle if self._left is None else min(idle, self._left)) if idle else 0
-        return self._claim(claimer, given, beside) if given else 0
+        return self._claim(claimer, given, partner) if given else 0
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due here, if nothing arrives."""
@@ -195,8 +195,8 @@ class Feeder:
 
     def _give_way(self) -> list[Delivery]:
         """Return what has not started, so that a suspect is alone; it doesn't count towards our share."""
-        unstarted = [*self._holding.take_back(), *self._beside_suspect]
-        self._beside_suspect.clear()
+        unstarted = [*self._holding.take_back(), *self._suspect_mates]
+        self._suspect_mates.clear()
         if self._left is not None:
             self._left += len(unstarted)
         return unstarted
@@ -219,14 +219,14 @@ class Feeder:
             return self._holding.loads()
         return dict.fromkeys(self._lanes, Load(len(self._holding), 0, self._holding.waiting))  # all are of one kind
 
-    def _claim(self, claimer: Claimer, limit: int, beside: Beside) -> int:
+    def _claim(self, claimer: Claimer, limit: int, partner: Partner) -> int:
         consumer, options = self._consumers[claimer.queue]
         lease = options.lease if self._options.lease is None else self._options.lease
         claimer.low_water.learn(self._idle_poll.priorities(claimer.queue))
         if claimer.in_a_row > 1:
             claimer.room = self._room(claimer.queue)
         try:
-            claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, beside=beside)
+            claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, partner=partner)
         except (Error, MemoryError) as error:
             if is_out_of_memory(error):
                 raise self._too_many(claimer, limit, error) from error
@@ -242,7 +242,7 @@ class Feeder:
             self._settler.let_go(old)
         self._suspects += [each for each in deliveries if each.is_suspect]
         if self._suspects:
-            self._beside_suspect += [each for each in deliveries if not each.is_suspect]
+            self._suspect_mates += [each for each in deliveries if not each.is_suspect]
         else:
             self._holding.offer(*deliveries)
         return len(claimed)

@@ -45,12 +45,12 @@ class Finisher:
                 self._send_done(delivery, seconds)
         for delivery, _ in acked:
             if delivery.when_ended is not None:
-                _tell_runner(delivery)
+                _notify_adapter(delivery)
 
-    def tell_done(self, delivery: Delivery, seconds: float) -> None:
+    def announce_done(self, delivery: Delivery, seconds: float) -> None:
         """Tell of a message that was acked together with its handler's rows."""
         self._send_done(delivery, seconds)
-        _tell_runner(delivery)
+        _notify_adapter(delivery)
 
     def _send_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
@@ -68,9 +68,9 @@ class Finisher:
         """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
         self._holding.drop(delivery)
         self._board.count("done")
-        said = verdict.error.splitlines()[0] if verdict.error else ""
-        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, said)
-        _tell_runner(delivery)
+        first_line = verdict.error.splitlines()[0] if verdict.error else ""
+        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, first_line)
+        _notify_adapter(delivery)
 
     def undecided(self, delivery: Delivery) -> None:
         """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
@@ -95,29 +95,29 @@ class Finisher:
             delivery.lose(verdict.verb)
             return
         message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
-        said = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
+        fields = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
         if verdict.verb == "release":
             self._board.count("given_back")
         elif verdict.verb == "drop":
             self._board.count("done")
-            _tell_runner(delivery)
+            _notify_adapter(delivery)
         elif verdict.verb == "cut off":
             self._board.count("cut_off")
         elif verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
-            _while_handling(delivery, partial(signals.message_died.send, Message, **said))
+            _while_handling(delivery, partial(signals.message_died.send, Message, **fields))
         else:
             self._board.count("failed")
             self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
-            signals.message_failed.send(Message, **said, delay=verdict.delay)
+            signals.message_failed.send(Message, **fields, delay=verdict.delay)
 
 
-def _tell_runner(delivery: Delivery) -> None:
+def _notify_adapter(delivery: Delivery) -> None:
     """Let its runner do what it does at a committed end, once. Nothing that this raises undoes the end."""
-    tell, delivery.when_ended = delivery.when_ended, None
-    if tell is not None:
+    notify, delivery.when_ended = delivery.when_ended, None
+    if notify is not None:
         try:
-            tell()
+            notify()
         except (Exception, SystemExit):
             logger.exception("message %s has ended, but telling of it failed", delivery.claim.id)
 

@@ -57,10 +57,10 @@ def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: f
         if len(rows) < len(lanes):  # what had a ticket before there was a rate
             session.run(rates_sql.make_groups(session.server, [each.claim.id for each in deliveries]))
             rows = session.fetch(rates_sql.gate(session.server, lanes))
-        standing = {lane: rest for lane, *rest in rows}
+        groups = {lane: rest for lane, *rest in rows}
         for delivery in deliveries:
             lane = delivery.lane or 0
-            own, last, now = standing.get(lane, (None, None, 0))
+            own, last, now = groups.get(lane, (None, None, 0))
             rate, last = own or delivery.options.group_rate, starts.get(lane, last)
             moment = now if rate is None or last is None else max(now, last + interval_of(rate))
             start = Start((moment - now) / 1_000_000, is_reserved=lane not in starts and moment <= now + patience * 1e6)

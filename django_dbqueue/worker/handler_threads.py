@@ -40,7 +40,7 @@ def start_threads(
                 if delivery.consumer.batch is None:
                     finish(delivery, copy_context().run(_execute, delivery, holding, detachment, failed))
                     continue
-                deliveries = holding.take_beside(delivery)
+                deliveries = holding.fill_batch(delivery)
                 for each, verdict in copy_context().run(_execute_batch, deliveries, detachment, failed):
                     finish(each, verdict)
             discard_all()

@@ -44,7 +44,7 @@ class Heartbeat(threading.Thread):
         self._over = False
         self._troubles: set[str] = set()
         self._stirred = threading.Event()
-        self._beaten_at = 0.0
+        self._beat_at = 0.0
         self._held_at = time.monotonic()
 
     def stop(self) -> None:
@@ -55,7 +55,7 @@ class Heartbeat(threading.Thread):
 
     def beat_now(self) -> None:
         """Beat now rather than at the next scheduled time."""
-        self._beaten_at = 0.0
+        self._beat_at = 0.0
         self._stirred.set()
 
     def run(self) -> None:
@@ -82,22 +82,22 @@ class Heartbeat(threading.Thread):
         try:
             due()
         except Error as error:
-            self._say_once(due.__name__, "the heartbeat can't reach the database, retrying: %s", error)
+            self._warn_once(due.__name__, "the heartbeat can't reach the database, retrying: %s", error)
             discard(self._session.using)
         except Exception as error:
-            self._say_once(due.__name__, "the heartbeat failed, retrying: %r", error, exc_info=True)
+            self._warn_once(due.__name__, "the heartbeat failed, retrying: %r", error, exc_info=True)
             discard(self._session.using)
         else:
             self._troubles.discard(due.__name__)
 
-    def _say_once(self, what: str, text: str, error: Exception, *, exc_info: bool = False) -> None:
+    def _warn_once(self, what: str, text: str, error: Exception, *, exc_info: bool = False) -> None:
         if what not in self._troubles:
             logger.warning(text, error, exc_info=exc_info)
         self._troubles.add(what)
 
     def _nap(self) -> float:
         waits = [delivery.extend_at for delivery in self._holding.snapshot() if delivery.lease]
-        soonest = min(self._beaten_at + self._due_after, *waits, float("inf"))
+        soonest = min(self._beat_at + self._due_after, *waits, float("inf"))
         return min(_LONGEST_NAP, max(0.02, soonest - time.monotonic()))
 
     @property
@@ -113,9 +113,9 @@ class Heartbeat(threading.Thread):
     def _beat_if_due(self) -> None:
         now, held = time.monotonic(), len(self._holding)
         self._held_at = now if held else self._held_at
-        if now - self._beaten_at >= self._due_after:
+        if now - self._beat_at >= self._due_after:
             self._presence.beat(held=held, every=self._every)
-            self._beaten_at = now
+            self._beat_at = now
 
     def _extend_due(self) -> None:
         now = time.monotonic()
@@ -152,10 +152,10 @@ def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
     extended = session.outermost(lock_and_extend)
     missing = [delivery for delivery in deliveries if delivery.claim.id not in extended]
     if missing:
-        _tell_the_lost(session, missing)
+        _announce_lost(session, missing)
 
 
-def _tell_the_lost(session: DjangoSession, deliveries: list[Delivery]) -> None:
+def _announce_lost(session: DjangoSession, deliveries: list[Delivery]) -> None:
     rows = Message.objects.using(session.using).filter(pk__in=[delivery.claim.id for delivery in deliveries])
     # An ack keeps the worker in the row: the handler's own commit came a moment earlier, and that is no loss
     ours = rows.filter(Q(status=RUNNING) | Q(status=DONE, worker_id__isnull=False))

@@ -130,7 +130,7 @@ class Holding:
                 if (delivery := self._start(self._shelf.popleft())) is not None:
                     return delivery
 
-    def take_beside(self, first: Delivery) -> list[Delivery]:
+    def fill_batch(self, first: Delivery) -> list[Delivery]:
         """Start what its handler gets besides one that was taken, and return all of them."""
         batch, others = [first], deque[Delivery]()
         with self._lock:
@@ -144,7 +144,7 @@ class Holding:
                 else:
                     others.append(each)
         for each in batch:
-            each.beside = len(batch)
+            each.batch_size = len(batch)
         return batch
 
     def _follow_in(self, batch: list[Delivery]) -> None:
@@ -152,7 +152,7 @@ class Holding:
         followers, size = batch[-1].followers, batch[-1].consumer.batch or 1
         while followers is not None and followers.waiting and len(batch) < size:
             if (started := self._start(followers.waiting.popleft())) is not None:
-                followers.ahead += 1
+                followers.active += 1
                 batch.append(started)
 
     def _until_ripe(self) -> float | None:
@@ -252,11 +252,11 @@ class Holding:
     def _follow(self, delivery: Delivery, followers: Followers, *, goes_on: bool) -> None:
         """Let the next of a group begin, or cut off all that were to follow."""
         with self._changed:
-            followers.ahead -= 1
+            followers.active -= 1
             if not goes_on:
                 self._cut += _cut_from(delivery)
-            elif followers.waiting and not followers.ahead:
-                followers.ahead = 1
+            elif followers.waiting and not followers.active:
+                followers.active = 1
                 shelf = self.shelf(delivery)
                 if shelf is self._shelf and shelf:  # otherwise the thread that calls this takes it
                     self._changed.notify()

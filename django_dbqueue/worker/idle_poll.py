@@ -49,7 +49,7 @@ class IdlePoll:
         self.awaits_work = False
         """Set by the claimer: the last claim left nothing, so the next check asks for ready messages too."""
 
-    def look(self, here: str, *, soon: float) -> None:
+    def check(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
         server = self._session.server
         parts = [

@@ -8,7 +8,7 @@ from django_dbqueue.consumers.registry import Kind
 from django_dbqueue.worker.holding import Load
 from django_dbqueue.worker.worker_options import WorkerOptions
 
-AHEAD: Final = 0.5
+PREFETCH_SECONDS: Final = 0.5
 """Seconds of work that a child fetches ahead, judging by what its handlers took lately."""
 
 
@@ -28,7 +28,7 @@ class Lane:
         """How many must wait for all threads to have enough."""
         self._batch = options.batch
         self.most = {"single": options.batch, "batch": options.most_listed, "async": options.most_async}[kind]
-        self._usual_seconds = AHEAD
+        self._usual_seconds = PREFETCH_SECONDS
 
     def learn(self, seconds: float) -> None:
         """Take into account how long a handler took."""
@@ -46,11 +46,11 @@ class Lane:
 
     def want(self, load: Load, freed: int, fitting: int) -> int:
         """Return how many to claim; ``freed`` are held until that claim's commit, ``fitting`` is the memory's bound."""
-        ahead = round(self._width * AHEAD / max(self._usual_seconds, 0.000_1))
+        prefetch = round(self._width * PREFETCH_SECONDS / max(self._usual_seconds, 0.000_1))
         if self.is_async:  # so many run at once that one ahead for each of them would be far too many
-            target = max(0, self._width - load.running) + min(self._batch, max(1, ahead))
+            target = max(0, self._width - load.running) + min(self._batch, max(1, prefetch))
         else:
-            target = max(self._least, ahead)
+            target = max(self._least, prefetch)
         target = min(fitting, self.most, target)
         want = min(target - load.waiting, self.most - load.held + freed, fitting)
         soon_enough = load.waiting and want < target // 2

@@ -20,7 +20,7 @@ from django_dbqueue.worker.holding import Holding
 
 LATE_CLAIM: Final = 5.0
 """Seconds in which the server may still commit a claim whose claimer got no reply."""
-_BETWEEN_LOOKS: Final = 0.5
+_BETWEEN_CHECKS: Final = 0.5
 
 
 def release_unknown(
@@ -47,29 +47,29 @@ class LateClaims:
         self._holding = holding
         self._board = board
         self._until = 0.0
-        self._look_at = float("inf")
+        self._check_at = float("inf")
 
     @property
     def are_expected(self) -> bool:
         """Return whether a claim may still be committed."""
-        return self._look_at != float("inf")
+        return self._check_at != float("inf")
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check in a new session, and keep checking if the last one was lost in the middle of a claim."""
         self._release()
         if self._board.is_claiming:
             self._until = time.monotonic() + LATE_CLAIM
-            self._look_at = time.monotonic() + _BETWEEN_LOOKS
+            self._check_at = time.monotonic() + _BETWEEN_CHECKS
 
     def run(self, now: float) -> None:
         """Check again if it is time to."""
-        if now >= self._look_at:
+        if now >= self._check_at:
             self._release()
-            self._look_at = now + _BETWEEN_LOOKS if now < self._until else float("inf")
+            self._check_at = now + _BETWEEN_CHECKS if now < self._until else float("inf")
 
     def until_next(self, now: float) -> float:
         """Return how many seconds remain until the next check."""
-        return self._look_at - now
+        return self._check_at - now
 
     def _release(self) -> None:
         known = [delivery.claim for delivery in self._holding.snapshot()]

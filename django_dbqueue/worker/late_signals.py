@@ -40,7 +40,7 @@ def ends_with_its_command() -> None:
         atexit.register(_ignore)
 
 
-def give_back(handlers: Mapping[int, Any]) -> None:
+def restore(handlers: Mapping[int, Any]) -> None:
     """Restore the handlers from before, or hear no signal any more if this process is about to end."""
     for number, handler in handlers.items():
         is_ignored = handler == signal.SIG_IGN
@@ -49,7 +49,7 @@ def give_back(handlers: Mapping[int, Any]) -> None:
 
 def hear_no_more() -> None:
     """Hear no signal any more if this process is about to end."""
-    give_back({number: signal.getsignal(number) for number in SIGNALS})
+    restore({number: signal.getsignal(number) for number in SIGNALS})
 
 
 def _ignore() -> None:

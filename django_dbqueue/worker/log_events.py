@@ -31,12 +31,12 @@ def connect_successes() -> None:
         signals.message_done.connect(_done, dispatch_uid="django_dbqueue.log._done")
 
 
-def _say(level: int, event: str, text: str, *args: object, **fields: object) -> None:
+def _log(level: int, event: str, text: str, *args: object, **fields: object) -> None:
     logger.log(level, text, *args, extra={"event": event, "fields": fields})
 
 
 def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
-    _say(
+    _log(
         logging.DEBUG, "done", "message %s of %s done in %.3f s", message_id, queue, seconds,
         queue=queue, message_id=message_id, seconds=seconds,
     )  # fmt: skip
@@ -44,7 +44,7 @@ def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
 
 def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: object) -> None:
     again = "at once" if delay is None else f"in {delay:.1f} s"
-    _say(
+    _log(
         logging.WARNING, "failed", "message %s of %s failed, retried %s: %s",
         message_id, queue, again, _first_line(error),
         queue=queue, message_id=message_id, error=_first_line(error), delay=delay,
@@ -52,14 +52,14 @@ def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_
 
 
 def _died(*, queue: str, message_id: int, error: str, **_: object) -> None:
-    _say(
+    _log(
         logging.ERROR, "died", "message %s of %s is dead: %s", message_id, queue, _first_line(error),
         queue=queue, message_id=message_id, error=_first_line(error),
     )  # fmt: skip
 
 
 def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: object) -> None:
-    _say(
+    _log(
         logging.WARNING, "rescued", "%s messages of %s rescued (%s): %s", len(message_ids), queue, evidence,
         ", ".join(map(str, message_ids[:20])) + (" …" if len(message_ids) > 20 else ""),
         queue=queue, message_ids=message_ids, evidence=evidence,
@@ -67,14 +67,14 @@ def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: object) 
 
 
 def _lease_lost(*, queue: str, message_id: int, verb: str, **_: object) -> None:
-    _say(
+    _log(
         logging.WARNING, "lease_lost", "%s of message %s of %s refused: its claim was lost", verb, message_id, queue,
         queue=queue, message_id=message_id, verb=verb,
     )  # fmt: skip
 
 
 def _ack_undecided(*, queue: str, message_id: int, **_: object) -> None:
-    _say(
+    _log(
         logging.WARNING, "ack_undecided",
         "the reply to the ack of message %s of %s was lost, and its row is gone: removed by that ack, or after "
         "another delivery, if the lease had expired in the meantime; on_ack='delete' leaves nothing that could show "
@@ -89,7 +89,7 @@ def _operator_acted(
     messages = "1 message" if count == 1 else f"{count} messages"
     whole = f"queue {queue}" if group is None else f"group {group!r} of queue {queue}"
     what = f"{messages} of {queue}" if count else whole
-    _say(
+    _log(
         logging.INFO, "operator", "%s by %s: %s%s", verb, by, what, f" ({reason})" if reason else "",
         verb=verb, queue=queue, by=by, reason=reason, count=count, **({} if group is None else {"group": group}),
     )  # fmt: skip

@@ -33,8 +33,8 @@ class LoopWatch:
         self._last_moments = min(LAST_MOMENTS, grace / 2)
         self._replace = replace
         self._check_at = 0.0
-        self._asked_at: float | None = None
-        self._told_after = BLOCKED
+        self._pinged_at: float | None = None
+        self._report_after = BLOCKED
         self._culprit = ""
 
     def run(self, now: float) -> None:
@@ -78,12 +78,12 @@ class LoopWatch:
 
     def _feel_pulse(self, now: float, is_busy: bool) -> None:
         """Ask the loop to answer, and name who keeps it from answering."""
-        if self._asked_at is None:
+        if self._pinged_at is None:
             if is_busy:
-                self._asked_at = now
+                self._pinged_at = now
                 self._loop.call(self._answer)
             return
-        if now - self._asked_at < self._told_after:
+        if now - self._pinged_at < self._report_after:
             return
         job, place = self._loop.current()
         self._culprit = (
@@ -92,18 +92,18 @@ class LoopWatch:
         logger.warning(
             "the event loop has been blocked for %.1f s by %s, at %s: no other coroutine of this child runs now. "
             "Await what takes long, or run it by asyncio.to_thread()",
-            now - self._asked_at, self._culprit, place,
+            now - self._pinged_at, self._culprit, place,
         )  # fmt: skip
-        self._told_after *= 2
+        self._report_after *= 2
 
     def _answer(self) -> None:
-        asked_at, culprit = self._asked_at, self._culprit
-        if culprit and asked_at is not None:
+        pinged_at, culprit = self._pinged_at, self._culprit
+        if culprit and pinged_at is not None:
             logger.warning(
-                "the event loop runs again, after %s blocked it for %.1f s", culprit, time.monotonic() - asked_at
+                "the event loop runs again, after %s blocked it for %.1f s", culprit, time.monotonic() - pinged_at
             )
-        self._culprit, self._told_after = "", BLOCKED
-        self._asked_at = None
+        self._culprit, self._report_after = "", BLOCKED
+        self._pinged_at = None
 
 
 def _why(job: CoroutineJob) -> str:

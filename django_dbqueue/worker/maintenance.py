@@ -16,7 +16,7 @@ from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.history import partitioned
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, rescue
-from django_dbqueue.liveness.guardian import LOOK_AGAIN, Guardian
+from django_dbqueue.liveness.guardian import RECHECK_AFTER, Guardian
 from django_dbqueue.liveness.late_workers import forget_workers
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -25,9 +25,9 @@ from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
 
-LOOK_EVERY: Final = 0.9
+CHECK_EVERY: Final = 0.9
 """Seconds between checks for anything to do, in one statement; what arrives starts within a second."""
-LOOK_SOONER: Final = 0.5
+CHECK_SOONER: Final = 0.5
 """The same while a worker's beat would be late before that, unless it arrives: the dead are to be found soon."""
 TIDY_EVERY: Final = 60.0
 ARCHIVE_AT_ONCE: Final = 5_000
@@ -66,7 +66,7 @@ class Maintenance:
         self._queues = queues
         self._guardian = Guardian(session)
         self.idle_poll = IdlePoll(session, queues, conf.get("OPERATIONS_QUEUE"))
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
         self._tidy_at: float | None = None
@@ -85,20 +85,20 @@ class Maintenance:
 
     def is_due(self, now: float) -> bool:
         """Return whether anything may be due."""
-        times = (self._look_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at, self._keep_at or 0.0)
+        times = (self._check_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at, self._keep_at or 0.0)
         return bool(self._to_do) or now >= min(times)
 
     def run(self, now: float) -> None:
         """Do what is due."""
-        if now >= self._look_at:
-            self._look_at = now + self._look(
+        if now >= self._check_at:
+            self._check_at = now + self._check(
                 now
             )  # if it fails, nothing is claimed until it is known which queues are paused
         while self._to_do:
             _go_on(self._to_do.pop(0))
             self.idle_poll.take_news()  # what it released is ready now, and was not when we checked
         if self._guardian.suspects:
-            self._look_at = min(self._look_at, now + LOOK_AGAIN)
+            self._check_at = min(self._check_at, now + RECHECK_AFTER)
         _go_on(partial(self._count, now))
         _go_on(partial(self._keep, now))
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
@@ -111,7 +111,7 @@ class Maintenance:
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing urgent will be due: the dead are to be found soon."""
-        return max(0.0, self._look_at - now)
+        return max(0.0, self._check_at - now)
 
     def hold_rescues(self, now: float) -> None:
         """Hold rescues after an outage: leases that expired meanwhile are left to the supervisors for a moment.
@@ -120,18 +120,18 @@ class Maintenance:
         """
         self._rescue_from = now + SETTLED_FIRST
 
-    def _look(self, now: float) -> float:
+    def _check(self, now: float) -> float:
         """Ask what there is to do, and note it; return for how many seconds that is enough."""
         idle_poll = self.idle_poll
-        idle_poll.look(self._guardian.server(), soon=LOOK_EVERY)
+        idle_poll.check(self._guardian.server(), soon=CHECK_EVERY)
         may_rescue = now >= self._rescue_from
         found = {
             self._rescue: may_rescue and idle_poll.expired,
             self._requeue: idle_poll.saw_claims_given_up,
-            self._guardian.look: may_rescue and (idle_poll.saw_late_workers or self._guardian.suspects),
+            self._guardian.check: may_rescue and (idle_poll.saw_late_workers or self._guardian.suspects),
         }
         self._to_do += [act for act, wanted in found.items() if wanted and act not in self._to_do]
-        return LOOK_SOONER if idle_poll.expects_late_workers else LOOK_EVERY
+        return CHECK_SOONER if idle_poll.expects_late_workers else CHECK_EVERY
 
     def _rescue(self) -> None:
         rescue.rescue(Message, self._session, self.idle_poll.expired)
@@ -184,10 +184,10 @@ class Maintenance:
         """Move what has been done, or dead, for long enough; return whether more is left."""
         options = conf.queue_options(queue)
         moved = self._done[queue].archive(
-            age=options.retention, looks=ARCHIVE_AT_ONCE, limit=ARCHIVE_AT_ONCE, wait=False
+            age=options.retention, checks=ARCHIVE_AT_ONCE, limit=ARCHIVE_AT_ONCE, wait=False
         )
         if options.dead_retention is not None:
-            self._dead[queue].archive(age=options.dead_retention, looks=ARCHIVE_AT_ONCE, wait=False)
+            self._dead[queue].archive(age=options.dead_retention, checks=ARCHIVE_AT_ONCE, wait=False)
         return moved == ARCHIVE_AT_ONCE
 
     def _forget_failures(self) -> None:

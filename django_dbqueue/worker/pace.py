@@ -45,11 +45,11 @@ class Pace:
 
     def next(self) -> float:
         """Return the delay, less up to a quarter at random."""
-        silence = time.monotonic() - self._worked_at
-        if silence > LATELY:
+        idle = time.monotonic() - self._worked_at
+        if idle > LATELY:
             return ENOUGH
         cost = min(self._costs, default=0.0)
-        return max(FASTEST, silence / SHARE, cost * COST_SHARE) * random.uniform(0.75, 1.0)
+        return max(FASTEST, idle / SHARE, cost * COST_SHARE) * random.uniform(0.75, 1.0)
 
 
 class Backoff:

@@ -17,7 +17,7 @@ from django_dbqueue import conf, signals
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.errors import code_of
 from django_dbqueue.failures.error_texts import class_path
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import Ties
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.lifecycle.settle import settle_claims
@@ -48,7 +48,7 @@ def settle_otherwise(
         if other.result is not None:
             then = partial(keep, session, {delivery.claim.id: other.result})
         try:
-            change = blamed(session, change, [delivery.message.queue])
+            change = with_failures(session, change, [delivery.message.queue])
             held = bool(settle_claims(session, change, [delivery.claim], ties=ties, then=then))
         except DatabaseError as again:
             if not is_refused(again):
@@ -75,17 +75,17 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
     ends = [(changes_sql.ack(session.server), "kept as done")] if returned else []
     for change, so in (*ends, (changes_sql.reject(session.server, text, class_path(error) or REJECT), "dead")):
         try:
-            held = settle_claims(session, blamed(session, change, [queue]), [claim])
+            held = settle_claims(session, with_failures(session, change, [queue]), [claim])
         except DatabaseError as again:
             if not is_refused(again):
                 raise
             continue
-        logger.error("message %s: the database refused %s, and it is %s (%s)", claim.id, what, so, _said(error))
+        logger.error("message %s: the database refused %s, and it is %s (%s)", claim.id, what, so, _text(error))
         if held and returned and so == "dead":
             signals.message_died.send(Message, queue=queue, message_id=claim.id, error=text)
             return set()
         return held
-    logger.error("message %s: the database refused %s, and it is left to its lease (%s)", claim.id, what, _said(error))
+    logger.error("message %s: the database refused %s, and it is left to its lease (%s)", claim.id, what, _text(error))
     return set()
 
 
@@ -115,7 +115,7 @@ def _sentence(what: str, error: Error) -> str:
     return f"{type(error).__name__}: the database refused {what}{with_code}; the worker's log says more."
 
 
-def _said(error: Error) -> str:
+def _text(error: Error) -> str:
     """Return an error for the log, in ASCII and one line."""
     return f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}"
 
@@ -134,13 +134,13 @@ def _log(delivery: Delivery, verdict: Verdict, error: Error, other: Verdict | No
         so = "it is kept as done instead of being deleted"
     else:
         so = {"reject": "it is dead", "nack": "it fails"}.get(other.verb, f"it is settled by {other.verb}")
-    said = verdict.error.splitlines()[0] if verdict.error else "the handler returned"
+    before = verdict.error.splitlines()[0] if verdict.error else "the handler returned"
     logger.error(
         "message %s of queue %s: the database refused %s, and %s (%s; before that: %s)",
         delivery.claim.id,
         delivery.consumer.queue,
         _what(verdict),
         so,
-        _said(error),
-        ascii(said)[1:-1][:500],
+        _text(error),
+        ascii(before)[1:-1][:500],
     )

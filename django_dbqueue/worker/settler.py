@@ -18,14 +18,14 @@ from django_dbqueue import conf, hooks
 from django_dbqueue.consumers.registry import Kind
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, Kept, Tie
-from django_dbqueue.failures.failure_group_rows import blamed
+from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle import results_sql
 from django_dbqueue.lifecycle.moves import ack_of
 from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
 from django_dbqueue.lifecycle.settle import settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.sessions.apart import apart
-from django_dbqueue.sessions.django_session import Ahead, DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, Prelude
 from django_dbqueue.sessions.retry import is_passing, is_refused
 from django_dbqueue.statements import changes_sql, fences_sql
 from django_dbqueue.statuses import DONE
@@ -72,7 +72,7 @@ class Settler:
             elif is_settled:
                 self._board.count("done")
             if verdict.verb == "acked":
-                self._finish.tell_done(delivery, seconds)
+                self._finish.announce_done(delivery, seconds)
         elif delivery.superseded:
             self._holding.drop(delivery)
         elif verdict.verb == "ack":
@@ -94,7 +94,7 @@ class Settler:
         if len(self) < before:
             self._holding.drop(delivery)
 
-    def give_back(self, deliveries: list[Delivery]) -> None:
+    def release(self, deliveries: list[Delivery]) -> None:
         """Take in what has not started and is to be released, uncharged."""
         self._unstarted += deliveries
 
@@ -142,7 +142,7 @@ class Settler:
     def _settle_other(self, delivery: Delivery, verdict: Verdict) -> None:
         session, claim = self._session, delivery.claim
         try:
-            change = blamed(session, change_of(session.server, verdict), [delivery.message.queue])
+            change = with_failures(session, change_of(session.server, verdict), [delivery.message.queue])
             held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
         except DatabaseError as error:
             if not is_refused(error):
@@ -170,8 +170,8 @@ class Settler:
                 return acks[: fitting((each.result for each, _ in acks if each.result), most) if keeps else MAX_IDS]
         return []
 
-    def send(self) -> Ahead | None:
-        """Return acks that go into a claim's transaction; it raises Short if one is no longer held."""
+    def send(self) -> Prelude | None:
+        """Return acks that go into a claim's transaction; it raises FewerHeld if one is no longer held."""
         self._sent = self._next_acks()
         if not self._sent or not fits(self._session, _results_of(self._sent)):
             self._sent = []

@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from django_dbqueue.worker.late_signals import SIGNALS, give_back
+from django_dbqueue.worker.late_signals import SIGNALS, restore
 from django_dbqueue.worker.worker_options import EXIT_FORCED
 
 logger = logging.getLogger("django_dbqueue.worker")
@@ -38,7 +38,7 @@ class StopSignals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.set_wakeup_fd(self._wakeup)
-        give_back(self._before)
+        restore(self._before)
         os.close(self._reader)
         os.close(self._writer)
 

@@ -19,7 +19,7 @@ from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases.statement import new_token
-from django_dbqueue.worker.aftermath import StillLocked, say_how, settle_after
+from django_dbqueue.worker.aftermath import StillLocked, how_ended, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board
 from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.fork import ChildProcess
@@ -86,7 +86,7 @@ class Supervisor:
         self._late_claims: dict[int, float] = {}
         self._deadline: float | None = None
         self._killed = self._gave_up = False
-        self._cut_off = self._strays_named = 0
+        self._cut_off = self._unserved_named = 0
         self._retry_due = 0.0
         self._liveness = LivenessFile(options.liveness_file)
 
@@ -146,7 +146,7 @@ class Supervisor:
         try:
             child.board = Board(self._options.slots)
             child.board.expect_retry(self._retry_due)
-            child.board.strays_named = self._strays_named
+            child.board.unserved_named = self._unserved_named
             child.worker_id = new_token()
             child.started_at = time.monotonic()
             process = ChildProcess(
@@ -199,9 +199,9 @@ class Supervisor:
         moment = time.monotonic() - self._options.grace - OVERDUE
         for child in self._children:
             board = child.board
-            if board is not None and not board.said_farewell and board.is_overdue(moment):
+            if board is not None and not board.exited_cleanly and board.is_overdue(moment):
                 logger.warning("child %s can't stop a handler that ran past its timeout, and is killed", child.index)
-                board.say_farewell()
+                board.mark_clean_exit()
                 os.kill(child.process.pid, signal.SIGKILL)
 
     def _bury_the_dead(self) -> None:
@@ -218,7 +218,7 @@ class Supervisor:
         if child.share is not None:
             child.share -= board.counter("started")
         child.board = None
-        crashed = not board.said_farewell
+        crashed = not board.exited_cleanly
         bounded = self._options.drain or self._options.max_messages is not None
         child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
         child.barren = child.barren + 1 if crashed and not board.counter("started") else 0
@@ -228,9 +228,9 @@ class Supervisor:
         if not crashed and code in (EXIT_OK, EXIT_STOPPED):
             self._take_over(board, child.worker_id)
         else:
-            self._aftermaths.append((board, child.worker_id, say_how(code), self._killed))
+            self._aftermaths.append((board, child.worker_id, how_ended(code), self._killed))
             if crashed and not self._killed:
-                logger.error("child %s ended by %s", child.index, say_how(code))
+                logger.error("child %s ended by %s", child.index, how_ended(code))
         lived = time.monotonic() - child.started_at > STEADY
         steady = not crashed or lived or board.counter("done") + board.counter("suspended") > 0
         if steady:
@@ -274,7 +274,7 @@ class Supervisor:
         for name in COUNTERS:
             self._totals[name] += board.counter(name)
         self._retry_due = max(self._retry_due, board.retry_due)
-        self._strays_named = max(self._strays_named, board.strays_named)
+        self._unserved_named = max(self._unserved_named, board.unserved_named)
         if board.is_claiming:
             self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
 

@@ -20,12 +20,12 @@ def do_without_pools() -> None:
     A pool doesn't survive a fork: two children would talk over one socket. And each thread here keeps its own
     connection.
     """
-    for alias, said in connections.settings.items():
-        if said["OPTIONS"].get("pool"):
+    for alias, configured in connections.settings.items():
+        if configured["OPTIONS"].get("pool"):
             pooled: Any = connections[alias]
             pooled.close()
             pooled.close_pool()
-            del said["OPTIONS"]["pool"]
+            del configured["OPTIONS"]["pool"]
 
 
 class Used(threading.local):

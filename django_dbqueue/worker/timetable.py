@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
-from django_dbqueue.models.schedule import AHEAD, FORSAKEN_AFTER
+from django_dbqueue.models.schedule import ABANDONED_AFTER, TOLERANCE
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.sessions.django_session import DjangoSession
 
 if TYPE_CHECKING:
-    from django_dbqueue.models.schedule import StandingSchedule
+    from django_dbqueue.models.schedule import ScheduleNow
 
-LOOK_EVERY: Final = 5.0
+CHECK_EVERY: Final = 5.0
 """Seconds after which a worker checks in any case: clocks are set, and rows change."""
-LOOK_AGAIN: Final = 1.0
+RECHECK_AFTER: Final = 1.0
 """Seconds until the next check if another worker holds the row, or a schedule has just begun."""
 MISSED_AFTER: Final = timedelta(seconds=60)
 """A due time that no worker handled for this long was missed."""
@@ -39,8 +39,8 @@ class Timetable:
         self._plans = plans
         self._declared_at = declared_at
         self._overruled: set[str] = set()
-        self._said_ahead: set[tuple[str, datetime]] = set()
-        self._look_at = 0.0
+        self._warned: set[tuple[str, datetime]] = set()
+        self._check_at = 0.0
         self._seen_added = ""
         self.added = ""
         """'' if operators have added no schedules, else a text that changes with them, as the idle poll has it."""
@@ -49,45 +49,45 @@ class Timetable:
     def run(self, now: float) -> None:
         """Enqueue what is due. ``now`` is of the monotonic clock, in seconds."""
         if self.added != self._seen_added:
-            self._seen_added, self._look_at = self.added, now
-        if self._runs_any and now >= self._look_at:
-            self._look_at = now + LOOK_AGAIN  # in case it fails
-            self._look_at = now + self._look()
+            self._seen_added, self._check_at = self.added, now
+        if self._runs_any and now >= self._check_at:
+            self._check_at = now + RECHECK_AFTER  # in case it fails
+            self._check_at = now + self._check()
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due, as far as is known; infinite without schedules."""
-        return max(0.0, self._look_at - now) if self._runs_any else float("inf")
+        return max(0.0, self._check_at - now) if self._runs_any else float("inf")
 
     @property
     def _runs_any(self) -> bool:
         return bool(self._plans or self.added)
 
-    def _look(self) -> float:
+    def _check(self) -> float:
         """Handle every schedule; return for how many seconds nothing more will be due."""
-        standing = self._rows.standing(self._plans, and_added=bool(self.added))
-        for row in standing.values():
-            if self._declared_at - row.db_now > AHEAD:  # the server's clock was wrong when this worker was started
+        rows = self._rows.by_name(self._plans, and_added=bool(self.added))
+        for row in rows.values():
+            if self._declared_at - row.db_now > TOLERANCE:  # the server's clock was wrong when this worker was started
                 self._declared_at = row.db_now
-        waits = [self._see_to(plan, standing.pop(plan.name, None)) for plan in self._plans]
-        self._read = {name: read for name, read in self._read.items() if name in standing}
-        waits += [self._see_to_added(row) for row in standing.values()]
-        return min(waits, default=LOOK_EVERY)
+        waits = [self._see_to(plan, rows.pop(plan.name, None)) for plan in self._plans]
+        self._read = {name: read for name, read in self._read.items() if name in rows}
+        waits += [self._see_to_added(row) for row in rows.values()]
+        return min(waits, default=CHECK_EVERY)
 
-    def _see_to(self, plan: Plan, row: StandingSchedule | None) -> float:
+    def _see_to(self, plan: Plan, row: ScheduleNow | None) -> float:
         if row is None:
             self._rows.begin(plan, declared_at=self._declared_at)
-            return LOOK_AGAIN
+            return RECHECK_AFTER
         if row.is_added:
             return self._replace(plan, row)
         if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
             return self._see_to_another_definition(plan, row)
         return self._advance(plan, row, declared_at=self._declared_at)
 
-    def _see_to_added(self, row: StandingSchedule) -> float:
+    def _see_to_added(self, row: ScheduleNow) -> float:
         plan = self._plan_of(row)
-        return LOOK_EVERY if plan is None else self._advance(plan, row, declared_at=row.declared_at)
+        return CHECK_EVERY if plan is None else self._advance(plan, row, declared_at=row.declared_at)
 
-    def _plan_of(self, row: StandingSchedule) -> Plan | None:
+    def _plan_of(self, row: ScheduleNow) -> Plan | None:
         """Return what an operator's schedule enqueues, read once; None if this worker can't read it."""
         version = (row.queue, row.cron, row.timezone, row.missed, row.body, row.key)
         known = self._read.get(row.name)
@@ -101,43 +101,43 @@ class Timetable:
         self._read[row.name] = version, plan
         return plan
 
-    def _replace(self, plan: Plan, row: StandingSchedule) -> float:
+    def _replace(self, plan: Plan, row: ScheduleNow) -> float:
         if self._rows.replace(plan, row, declared_at=self._declared_at):
             logger.warning(
                 "schedule %s is declared now, which replaces the one that an operator had added: %s, %s, queue %s",
                 plan.name, row.cron, row.timezone, row.queue,
             )  # fmt: skip
-        return LOOK_AGAIN
+        return RECHECK_AFTER
 
-    def _advance(self, plan: Plan, row: StandingSchedule, *, declared_at: datetime) -> float:
+    def _advance(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> float:
         """Enqueue what is due; return for how many seconds nothing more will be."""
         if row.is_disabled:
             self._rows.confirm(plan, row, declared_at=declared_at)
-            return LOOK_EVERY
-        if row.last_due - row.db_now > AHEAD:
-            self._say_ahead(plan, row)
+            return CHECK_EVERY
+        if row.last_due - row.db_now > TOLERANCE:
+            self._warn_beyond_clock(plan, row)
         due = plan.cron.after(row.last_due)
         if due is not None and due <= row.db_now:
-            return 0.0 if self._fire(plan, row, first=due) else LOOK_AGAIN
+            return 0.0 if self._fire(plan, row, first=due) else RECHECK_AFTER
         self._rows.confirm(plan, row, declared_at=declared_at)
-        return LOOK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), LOOK_EVERY)
+        return CHECK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), CHECK_EVERY)
 
-    def _see_to_another_definition(self, plan: Plan, row: StandingSchedule) -> float:
+    def _see_to_another_definition(self, plan: Plan, row: ScheduleNow) -> float:
         """Let the later start win, so that two versions don't overwrite each other forever.
 
         The earlier one takes over again when the later one is gone.
         """
-        was_later = self._declared_at <= row.declared_at <= row.db_now + AHEAD
-        if was_later and not row.was_seen_long_ago(FORSAKEN_AFTER):
-            self._say_overruled(plan, row)
-            return LOOK_EVERY
+        was_later = self._declared_at <= row.declared_at <= row.db_now + TOLERANCE
+        if was_later and not row.was_seen_long_ago(ABANDONED_AFTER):
+            self._warn_overruled(plan, row)
+            return CHECK_EVERY
         if self._rows.redeclare(plan, row, declared_at=self._declared_at):
             logger.info(
                 "schedule %s has changed and starts over: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone
             )
-        return LOOK_AGAIN
+        return RECHECK_AFTER
 
-    def _fire(self, plan: Plan, row: StandingSchedule, *, first: datetime) -> bool:
+    def _fire(self, plan: Plan, row: ScheduleNow, *, first: datetime) -> bool:
         """Enqueue what is due, from the first time on; return False if another worker did so or holds the row."""
         latest = plan.cron.latest(after=row.last_due, until=row.db_now)
         assert latest is not None  # the first one is due
@@ -155,7 +155,7 @@ class Timetable:
             )  # fmt: skip
         return True
 
-    def _say_overruled(self, plan: Plan, row: StandingSchedule) -> None:
+    def _warn_overruled(self, plan: Plan, row: ScheduleNow) -> None:
         if plan.name not in self._overruled:
             self._overruled.add(plan.name)
             logger.warning(
@@ -164,10 +164,10 @@ class Timetable:
                 plan.name, plan.cron.expression, row.cron, row.timezone,
             )  # fmt: skip
 
-    def _say_ahead(self, plan: Plan, row: StandingSchedule) -> None:
+    def _warn_beyond_clock(self, plan: Plan, row: ScheduleNow) -> None:
         """Warn once: setting it back is for somebody who knows which of the two times was wrong."""
-        if (plan.name, row.last_due) not in self._said_ahead:
-            self._said_ahead.add((plan.name, row.last_due))
+        if (plan.name, row.last_due) not in self._warned:
+            self._warned.add((plan.name, row.last_due))
             logger.error(
                 "schedule %s will not fire before %s, which is %s ahead of the server's clock. The clock is wrong "
                 "now, or was wrong when the schedule last fired. If it is correct now, run manage.py queue_doctor "

@@ -16,7 +16,7 @@ from django_dbqueue.states.ranges_in_use import unserved
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.thread_connections import discard_all
 
-LOOK_EVERY: Final = 30.0
+CHECK_EVERY: Final = 30.0
 """Seconds between checks."""
 SHARE: Final = 100
 """An expensive check takes at most 1/SHARE of the time."""
@@ -25,7 +25,7 @@ NAMED: Final = 10
 logger = logging.getLogger("django_dbqueue.worker")
 
 
-class Strays(threading.Thread):
+class UnservedQueues(threading.Thread):
     """A thread that reports once per such queue that its messages stay, however often its child is replaced.
 
     Its session is open only during a check.
@@ -47,22 +47,22 @@ class Strays(threading.Thread):
         rest = 0.0
         while not self._over.wait(rest):
             began = time.monotonic()
-            rest = LOOK_EVERY
+            rest = CHECK_EVERY
             try:
-                self._look()
-                rest = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
+                self._check()
+                rest = max(CHECK_EVERY, SHARE * (time.monotonic() - began))
             except Error as error:  # the time was spent waiting
                 logger.debug("can't look for queues without consumers: %s", error)
             finally:
                 discard_all()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         served = {*registered(), conf.get("OPERATIONS_QUEUE")}
         rows = self._session.fetch(unserved(self._session.server, sorted(served)))
         new = sorted({str(name) for (name,) in rows} - self._named)
         is_first = not self._named
         self._named.update(new)
-        if not new or (is_first and len(new) <= self._board.strays_named):
+        if not new or (is_first and len(new) <= self._board.unserved_named):
             return  # the child before this one has reported them
         more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
         logger.warning(
@@ -71,4 +71,4 @@ class Strays(threading.Thread):
             extra={"event": "strays", "fields": {"count": len(new), "queues": new[:NAMED]}},
         )  # fmt: skip
         # Last: if a child is killed on the way, the next one logs the line.
-        self._board.strays_named = len(self._named)
+        self._board.unserved_named = len(self._named)

@@ -81,7 +81,7 @@ ONLY_ON: Final = {
     "claims_sql.take_ids": {"MySQL and MariaDB", "SQLite"},
     "enqueue_sql.id_step": {"MySQL and MariaDB"},
     "enqueue_sql.notify": {"PostgreSQL"},
-    "once_sql.taken": {"MySQL and MariaDB"},
+    "once_sql.read_back": {"MySQL and MariaDB"},
     "ranges_in_use.explained": {"MySQL and MariaDB"},
     "results_sql.packet": {"MySQL and MariaDB"},
 }

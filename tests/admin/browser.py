@@ -149,7 +149,7 @@ class Page:
         """Take a picture for the documentation, or see that the page still says what it shows."""
         self.shot(name)
         text = pictures.steady(self.driver.execute_script(pictures.TEXTS))
-        if pictures.are_taken():
+        if pictures.are_wanted():
             pictures.keep(name, (self.shots / f"{name}.png").read_bytes(), text)
         assert pictures.text_of(name) == text, pictures.difference(name, text)
 

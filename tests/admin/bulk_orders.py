@@ -44,7 +44,7 @@ def ordered(client: Client, verb: str = "drop", query: str = "?state=dead&queue=
     return operation
 
 
-def said(client: Client, response: HttpResponse) -> str:
+def notice(client: Client, response: HttpResponse) -> str:
     """What the page that a POST leads to says on top."""
     page = client.get(response["Location"])
     return " ".join(str(message) for message in page.context["messages"])

@@ -52,7 +52,7 @@ def steady(texts: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def are_taken() -> bool:
+def are_wanted() -> bool:
     """Whether this run takes the pictures, and does not compare."""
     return "DBQUEUE_TEST_PICTURES" in os.environ
 

@@ -46,30 +46,30 @@ class _Forms(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: value or "" for name, value in attrs}
+        given = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._form = _Form(said.get("action", "")) if said.get("method", "").lower() == "post" else None
+            self._form = _Form(given.get("action", "")) if given.get("method", "").lower() == "post" else None
         if self._form is None:
             return
-        name, value = said.get("name", ""), said.get("value", "")
+        name, value = given.get("name", ""), given.get("value", "")
         if tag == "input":
-            self._input(said.get("type", "text"), name, value, said)
+            self._input(given.get("type", "text"), name, value, given)
         elif tag == "button":
-            self._form.buttons.append((said.get("formaction", ""), (name, value) if name else None))
+            self._form.buttons.append((given.get("formaction", ""), (name, value) if name else None))
         elif tag == "select":
             self._select = name
         elif tag == "option" and self._select == "action":
             self._form.choices += [value] if value else []
-        elif tag == "option" and (said.get("selected") is not None or name not in dict(self._form.pairs)):
+        elif tag == "option" and (given.get("selected") is not None or name not in dict(self._form.pairs)):
             self._form.pairs.append((self._select, value))
         elif tag == "textarea":
             self._area = name
 
-    def _input(self, kind: str, name: str, value: str, said: Mapping[str, str]) -> None:
+    def _input(self, kind: str, name: str, value: str, given: Mapping[str, str]) -> None:
         assert self._form is not None
         if kind == "submit":
-            self._form.buttons.append((said.get("formaction", ""), (name, value) if name else None))
-        elif kind in {"checkbox", "radio"} and name != "_selected_action" and "checked" not in said:
+            self._form.buttons.append((given.get("formaction", ""), (name, value) if name else None))
+        elif kind in {"checkbox", "radio"} and name != "_selected_action" and "checked" not in given:
             return
         elif name:
             self._form.pairs.append((name, value or self._texts.get(name, "")))

@@ -21,9 +21,9 @@ def page(view: str, *args: str) -> str:
     return url(view, *args, model="schedule")
 
 
-def added(**said: Any) -> Schedule:
+def added(**changes: Any) -> Schedule:
     options = {"queue": "reports", "cron": "30 3 * * *", "timezone": "Europe/Berlin"}
-    return Schedule.objects.add("nightly", **(options | said))
+    return Schedule.objects.add("nightly", **(options | changes))
 
 
 def shown(client: Client, view: str, *args: str) -> dict[str, str]:

@@ -16,9 +16,9 @@ from tests.admin.world import fill
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
-LOOKS = ("_changelist", "_change", "_history")
+VIEWS = ("_changelist", "_change", "_history")
 """The ends of the names of pages that every ModelAdmin has, and that change nothing here."""
-MORE_LOOKS = {"django_dbqueue_queue_figures"}
+MORE_VIEWS = {"django_dbqueue_queue_figures"}
 """The names of our own pages that only show something to those who may look."""
 
 
@@ -53,7 +53,7 @@ def form_of(place: Place) -> dict[str, Any]:
 
 def acts() -> list[Place]:
     """The URLs of actions: all that are no page to look at."""
-    return [place for place in places() if not place.name.endswith(LOOKS) and place.name not in MORE_LOOKS]
+    return [place for place in places() if not place.name.endswith(VIEWS) and place.name not in MORE_VIEWS]
 
 
 def test_strangers_are_sent_to_the_login_page_from_every_url(world: None) -> None:
@@ -83,7 +83,7 @@ def test_staff_without_permissions_get_403_from_every_url(world: None, client_wi
     assert everything() == before
 
 
-def test_who_may_only_look_gets_403_from_every_action(world: None, client_with: Callable[..., Client]) -> None:
+def test_who_may_only_view_gets_403_from_every_action(world: None, client_with: Callable[..., Client]) -> None:
     client, before = client_with(*(name for name in permissions(of_views=True) if name != "view_payload")), everything()
     assert len(acts()) > 20
     for place in acts():
@@ -93,7 +93,7 @@ def test_who_may_only_look_gets_403_from_every_action(world: None, client_with: 
     assert everything() == before
 
 
-def test_who_may_act_but_not_look_gets_403_from_every_url(world: None, client_with: Callable[..., Client]) -> None:
+def test_who_may_act_but_not_view_gets_403_from_every_url(world: None, client_with: Callable[..., Client]) -> None:
     client, before = client_with(*permissions(of_views=False)), everything()
     for place in places():
         assert client.get(place.path).status_code in {403, 405}, place

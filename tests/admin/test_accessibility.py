@@ -89,16 +89,16 @@ def test_axe_the_console_and_the_tab_key_find_nothing_amiss_on_any_page(page: Pa
     for path in paths:
         page.go_dark(dark=False)
         page.open(path)
-        said = page.complaints()
+        faults = page.complaints()
         page.driver.execute_script(AXE)
-        said += findings(page)
+        faults += findings(page)
         page.go_dark()
-        said += [f"in the dark: {finding}" for finding in findings(page, **COLOURS)]
+        faults += [f"in the dark: {finding}" for finding in findings(page, **COLOURS)]
         page.complaints()  # of what axe-core did
-        said += missed_by_tab(page)
-        if said:
-            found[path] = said
-    assert not found, "\n".join(f"{path}\n  " + "\n  ".join(said) for path, said in found.items())
+        faults += missed_by_tab(page)
+        if faults:
+            found[path] = faults
+    assert not found, "\n".join(f"{path}\n  " + "\n  ".join(faults) for path, faults in found.items())
 
 
 def test_axe_finds_what_is_wrong(page: Page) -> None:

@@ -67,7 +67,7 @@ def _copied(name: str, path: Path) -> Path:
     return path
 
 
-def asked_for_a_queue(queries: CaptureQueriesContext) -> list[str]:
+def about_a_queue(queries: CaptureQueriesContext) -> list[str]:
     """Return the statements that name one of our tables."""
     tables = [model._meta.db_table for model in apps.get_app_config("django_dbqueue").get_models()]
     ours = re.compile(rf"[\"`]({'|'.join(tables)})[\"`]")
@@ -97,7 +97,7 @@ def test_every_page_and_every_action_of_the_admin_is_about_the_queues_own_databa
         for visit in visits:
             if visit.status == 200 and "html" in visit.type:
                 poster.visit(visit.path)
-    assert asked_for_a_queue(here) == [], "\n".join(asked_for_a_queue(here))
+    assert about_a_queue(here) == [], "\n".join(about_a_queue(here))
     assert things_done() - poster.names == set()
     logged = LogEntry.objects.values_list("change_message", flat=True)
     assert {word for word in LOGGED if not any(text.startswith(word) for text in logged)} == set()
@@ -119,8 +119,8 @@ def test_monitors_commands_and_consumers_ask_the_queues_own_database(operator: U
             call_command(name, *arguments)
         while steps := Message.objects.claim(1, queue="dbqueue.operations"):
             take_step(steps[0])
-    assert asked_for_a_queue(here) == []
-    assert len(asked_for_a_queue(there)) > len(COMMANDS)
+    assert about_a_queue(here) == []
+    assert len(about_a_queue(there)) > len(COMMANDS)
     operation.refresh_from_db()
     assert (operation.state, operation.moved) == ("done", 1)
     assert LogEntry.objects.filter(change_message="Ended (done): 1 moved, 0 left alone.").exists()

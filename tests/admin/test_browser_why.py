@@ -21,7 +21,7 @@ EVIL = '</pre><script>alert("pwned")</script><img src=x onerror=alert(1)>'
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 
 
-def stuck_in_the_night(said: str = "the connection") -> Message:
+def stuck_in_the_night(what: str = "the connection") -> Message:
     """It failed once, and then its worker fell silent; now its lease is over."""
     worker = Worker.objects.create(
         id=7, host="worker-3.example", pid=4711, conn_id=99, queues="emails", threads=4, held=1,
@@ -31,7 +31,7 @@ def stuck_in_the_night(said: str = "the connection") -> Message:
     Message.objects.filter(pk=message.pk).update(created_at=DbNow() - timedelta(minutes=30))
     first = claim_one("emails")
     Message.objects.filter(pk=message.pk).update(worker_id=worker.pk, claimed_at=DbNow() - timedelta(minutes=20))
-    first.nack(error=f"ConnectionError: mail.example refused {said}")
+    first.nack(error=f"ConnectionError: mail.example refused {what}")
     MessageEvent.objects.update(at=DbNow() - timedelta(minutes=19))
     claim_one("emails")
     Message.objects.filter(pk=message.pk).update(

@@ -9,7 +9,7 @@ from django.test import Client
 
 from django_dbqueue import Envelope
 from django_dbqueue.models import BulkOperation, Message
-from tests.admin.bulk_orders import choose_all, confirm, fill, group_of, ordered, said, untouched
+from tests.admin.bulk_orders import choose_all, confirm, fill, group_of, notice, ordered, untouched
 from tests.admin.conftest import url
 from tests.admin.failing import failed
 from tests.factories import waiting
@@ -83,7 +83,7 @@ def test_all_of_a_queue_are_moved_to_the_one_that_is_named(browser: Client) -> N
 def test_a_verb_that_does_not_fit_the_state_is_not_ordered(browser: Client) -> None:
     fill(60)
     response = choose_all(browser, "release")
-    assert "can't be done" in said(browser, response)
+    assert "can't be done" in notice(browser, response)
     assert untouched()
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 
 from django_dbqueue.models import BulkOperation, Message, Worker
 from django_dbqueue.operations import bulk
-from tests.admin.bulk_orders import choose_all, confirm, fill, ordered, said
+from tests.admin.bulk_orders import choose_all, confirm, fill, notice, ordered
 from tests.admin.conftest import url
 from tests.factories import waiting
 from tests.operations.orders import OPERATIONS, counts, go_on, next_step
@@ -24,7 +24,7 @@ def progress(client: Client, operation: BulkOperation) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def test_the_progress_page_tells_how_far_it_has_come(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_page_shows_how_far_it_has_come(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "STEP", 20)
     fill(60)
     operation = ordered(browser)
@@ -42,7 +42,7 @@ def test_the_progress_page_tells_how_far_it_has_come(browser: Client, monkeypatc
     assert "a bad deploy" in text
 
 
-def test_an_operation_can_be_stopped_half_way_and_says_by_whom(
+def test_an_operation_can_be_stopped_half_way_and_names_who_did(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "STEP", 20)
@@ -50,12 +50,12 @@ def test_an_operation_can_be_stopped_half_way_and_says_by_whom(
     operation = ordered(browser)
     next_step()
     response = browser.post(url("stop", operation.pk, model="bulkoperation"))
-    assert "Stopped" in said(browser, response)
+    assert "Stopped" in notice(browser, response)
     assert counts(go_on(operation)) == ("stopped", 20, 0)
     assert Message.objects.dead("q").count() == 40
     assert "Stopped by op" in progress(browser, operation)
     response = browser.post(url("stop", operation.pk, model="bulkoperation"))
-    assert "already ended" in said(browser, response)
+    assert "already ended" in notice(browser, response)
     assert LogEntry.objects.filter(action_flag=CHANGE, object_id=operation.pk).count() == 1
 
 
@@ -103,7 +103,7 @@ def serve(*queues: str) -> None:
     Worker.objects.create(id=1, host="h", pid=1, queues=",".join(queues), threads=1)
 
 
-def test_pages_say_when_no_worker_serves_operations(browser: Client) -> None:
+def test_pages_show_when_no_worker_serves_operations(browser: Client) -> None:
     fill(60)
     assert "No worker serves the queue dbqueue.operations" in choose_all(browser).content.decode()
     operation = ordered(browser)
@@ -113,7 +113,7 @@ def test_pages_say_when_no_worker_serves_operations(browser: Client) -> None:
     assert "No worker serves" not in progress(browser, operation)
 
 
-def test_the_progress_page_says_when_the_next_step_is_dead_or_gone(browser: Client) -> None:
+def test_the_progress_page_shows_when_the_next_step_is_dead_or_gone(browser: Client) -> None:
     fill(60)
     serve(OPERATIONS)
     operation = ordered(browser)
@@ -144,7 +144,7 @@ def test_evil_names_and_reasons_change_nothing_on_the_pages(browser: Client) -> 
         assert evil not in browser.get(path).content.decode()
 
 
-def test_counts_beyond_the_cap_are_said_to_be_more(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_beyond_the_cap_are_marked_as_more(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "COUNTED", 50)
     monkeypatch.setattr(bulk.count, "__defaults__", (50,))
     fill(60)
@@ -158,7 +158,7 @@ def test_the_queue_of_operations_is_no_selection(browser: Client) -> None:
     fill(60)
     ordered(browser)
     response = choose_all(browser, "drop", f"?state=ready&queue={OPERATIONS}")
-    assert "select its messages one by one" in said(browser, response)
+    assert "select its messages one by one" in notice(browser, response)
     assert BulkOperation.objects.count() == 1
 
 

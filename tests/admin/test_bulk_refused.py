@@ -11,7 +11,7 @@ from django.test import Client
 
 from django_dbqueue.admin import bulk_orders
 from django_dbqueue.models import BulkOperation, Message
-from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, said, untouched
+from tests.admin.bulk_orders import PERMISSIONS, VERBS, choose_all, confirm, fill, group_of, notice, untouched
 from tests.admin.conftest import url
 from tests.admin.failing import failed
 from tests.operations.orders import OPERATIONS, counts, go_on
@@ -24,21 +24,21 @@ def test_a_page_orders_once(browser: Client) -> None:
     page = choose_all(browser)
     confirm(browser, page)
     response = confirm(browser, page)
-    assert "already confirmed" in said(browser, response)
+    assert "already confirmed" in notice(browser, response)
     assert BulkOperation.objects.count() == 1
     assert Message.objects.in_queue(OPERATIONS).count() == 1
 
 
-def test_a_page_whose_messages_all_moved_meanwhile_is_refused(browser: Client) -> None:
+def test_a_page_whose_messages_have_all_moved_is_refused(browser: Client) -> None:
     fill(60)
     page = choose_all(browser)
     Message.objects.dead("q").requeue()
-    assert "there is nothing left to do" in said(browser, confirm(browser, page))
+    assert "there is nothing left to do" in notice(browser, confirm(browser, page))
     assert untouched()
     assert Message.objects.ready("q").count() == 60
 
 
-def test_what_died_anew_after_the_page_was_shown_is_left_alone(browser: Client) -> None:
+def test_what_died_again_after_the_page_was_shown_is_left_alone(browser: Client) -> None:
     fill(3)
     page = choose_all(browser)
     again = Message.objects.dead("q").first()
@@ -63,7 +63,7 @@ def test_a_page_is_too_old_after_an_hour(browser: Client, monkeypatch: pytest.Mo
     fill(60)
     page = choose_all(browser)
     monkeypatch.setattr(bulk_orders, "FRESH_FOR", -1)
-    assert "This page has expired" in said(browser, confirm(browser, page))
+    assert "This page has expired" in notice(browser, confirm(browser, page))
     assert untouched()
 
 
@@ -105,7 +105,7 @@ def user_of(client: Client) -> User:
     return User.objects.get(pk=client.session["_auth_user_id"])
 
 
-def test_a_permission_that_was_taken_between_page_and_confirmation_counts(client_with: Callable[..., Client]) -> None:
+def test_a_permission_that_was_revoked_before_the_confirmation_counts(client_with: Callable[..., Client]) -> None:
     fill(60)
     client = client_with("view_message", "drop_message")
     page = choose_all(client)

@@ -30,12 +30,12 @@ def fails_on_the_card(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
     raise ValueError(f"{payload} {headers}")
 
 
-def dead(payload: Any = None, said: str = "", **options: Any) -> Message:
+def dead(payload: Any = None, text: str = "", **options: Any) -> Message:
     """A message whose consumer quoted the payload as it failed."""
     Message.objects.enqueue({"card": {"number": SECRET}} if payload is None else payload, queue="q", **options)
     (message,) = Message.objects.claim(1, queue="q")
     try:
-        raise LookupError(said or f"no account for {SECRET}")
+        raise LookupError(text or f"no account for {SECRET}")
     except LookupError as error:
         Message.objects.filter(pk=message.pk).update(max_reads=1)
         message.nack(error=error)
@@ -73,7 +73,7 @@ def download(client: Client, message: Message) -> Any:
 # -- who sees what ----------------------------------------------------------------------------------------
 
 
-def test_without_the_permission_an_error_says_its_class_and_places_on_every_page(
+def test_without_the_permission_an_error_shows_its_class_and_places_on_every_page(
     client_with: Callable[..., Client],
 ) -> None:
     message = dead(headers={"session": SECRET})
@@ -103,7 +103,7 @@ def test_what_is_redacted_is_on_no_page_and_the_rest_is(client_with: Callable[..
         assert f"no account for {MARK}, Ann" in text
 
 
-def test_a_list_shows_the_outline_beside_payloads_too_long_to_be_read(browser: Client, settings: Any) -> None:
+def test_a_list_shows_the_outline_where_payloads_are_too_long_to_be_read(browser: Client, settings: Any) -> None:
     settings.DBQUEUE = {"REDACT": ["card.number"]}
     message = dead({"card": {"number": SECRET}, "long": "x" * EXCERPT})
     detail, listed = texts(browser, message)[:2]
@@ -112,7 +112,7 @@ def test_a_list_shows_the_outline_beside_payloads_too_long_to_be_read(browser: C
     assert SECRET not in detail + listed
 
 
-def test_a_hook_that_raises_shows_nothing_and_says_so(browser: Client, settings: Any) -> None:
+def test_a_hook_that_raises_shows_nothing_and_reports_it(browser: Client, settings: Any) -> None:
     settings.DBQUEUE = {"REDACT": f"{__name__}.fails_on_the_card"}
     message = dead(headers={"session": SECRET})
     pages = texts(browser, message)
@@ -168,7 +168,7 @@ def test_no_page_at_all_shows_what_is_redacted(browser: Client, settings: Any, r
 
 
 @pytest.mark.parametrize("lookup", ["body__contains", "error__contains", "headers_text__contains", "body", "error"])
-def test_nobody_finds_out_by_searching_or_by_the_url(browser: Client, settings: Any, lookup: str) -> None:
+def test_neither_a_search_nor_the_url_reveals_it(browser: Client, settings: Any, lookup: str) -> None:
     settings.DBQUEUE = {"REDACT": ["card.number"]}
     message = dead()
     assert f"#{message.pk}" not in browser.get(f"{url('changelist')}?q={SECRET}").content.decode()

@@ -99,7 +99,7 @@ def test_tiles_add_up_all_queues_and_lead_to_what_they_count(browser: Client, mo
     assert tiles(page(browser))["ready"][0] == "2+"
 
 
-def test_a_paused_queue_says_by_whom_and_why_and_comes_first(browser: Client) -> None:
+def test_a_paused_queue_shows_by_whom_and_why_and_comes_first(browser: Client) -> None:
     Message.objects.enqueue({}, queue="a")
     Queue.objects.pause("z", by="ann", reason="the <b>printer</b> burns")
     text = page(browser)
@@ -123,9 +123,7 @@ def test_counts_stop_at_a_cap(browser: Client, monkeypatch: pytest.MonkeyPatch) 
     assert row(page(browser), "q")[5] == "2+"
 
 
-def test_what_comes_in_faster_than_is_looked_at_is_an_estimate(
-    browser: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_in_faster_than_is_read_is_an_estimate(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "NEWEST", 10)
     Message.objects.enqueue_many(range(20), queue="q")
     began = clock("default")
@@ -250,9 +248,9 @@ def test_the_page_has_no_script_or_style_of_its_own(browser: Client) -> None:
 
 def test_looking_changes_nothing(browser: Client) -> None:
     Message.objects.enqueue({}, queue="q")
-    standing = list(Message.objects.values())
+    before = list(Message.objects.values())
     page(browser)
     data(browser)
-    assert list(Message.objects.values()) == standing
+    assert list(Message.objects.values()) == before
     assert not StatisticProgress.objects.exists()
     assert not Queue.objects.exists()

@@ -65,7 +65,7 @@ def drawn(page: Page) -> Any:
 
 
 def trouble(page: Page) -> str:
-    return str(page.find(".dbqueue-said").text)
+    return str(page.find(".dbqueue-status").text)
 
 
 def open_dashboard(page: Page) -> None:
@@ -121,7 +121,7 @@ def ticks(page: Page) -> dict[str, list[str]]:
     return {chart: [text for text in found if re.fullmatch(r"[\d.,]+( s)?", text)] for chart, found in texts.items()}
 
 
-def test_after_a_drain_each_chart_shows_it_and_no_axis_says_a_number_twice(
+def test_after_a_drain_each_chart_shows_it_and_no_axis_has_a_number_twice(
     page: Page, worker_env: dict[str, str]
 ) -> None:
     watch = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LABELS})
@@ -145,7 +145,7 @@ def test_after_a_drain_each_chart_shows_it_and_no_axis_says_a_number_twice(
     assert page.complaints() == []
 
 
-def test_the_dashboard_looks_like_this(page: Page) -> None:
+def test_the_dashboard_matches_its_picture(page: Page) -> None:
     fill()
     open_dashboard(page)
     with page.window(1280, 1260):
@@ -186,19 +186,19 @@ def test_the_focus_and_what_was_opened_outlast_a_refresh(page: Page) -> None:
     page.until(lambda: page.find(".dbqueue-points").get_attribute("open"), "what was opened")
 
 
-def test_a_page_whose_server_is_away_says_so_and_then_that_it_is_back(page: Page) -> None:
+def test_a_page_whose_server_is_away_reports_it_and_then_that_it_is_back(page: Page) -> None:
     fill()
     open_dashboard(page)
     page.driver.execute_cdp_cmd("Network.enable", {})
     away = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away)
     page.until(lambda: "can’t be reached" in trouble(page), "word of the outage")
-    assert page.find(".dbqueue-said").get_attribute("aria-live") == "polite"
+    assert page.find(".dbqueue-status").get_attribute("aria-live") == "polite"
     page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", away | {"offline": False})
     page.until(lambda: trouble(page) == "The server answers again.", "word of its end")
 
 
-def test_a_page_whose_session_has_ended_says_so(page: Page) -> None:
+def test_a_page_whose_session_has_ended_reports_it(page: Page) -> None:
     page.log_in()
     page.open(HOME)
     page.driver.delete_all_cookies()

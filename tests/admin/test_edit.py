@@ -33,7 +33,7 @@ def send(client: Client, message: Message, form: dict[str, str]) -> Any:
     return client.post(url("edit", message.pk), form, follow=True)
 
 
-def said(response: Any) -> str:
+def notice(response: Any) -> str:
     return " ".join(str(message) for message in response.context["messages"])
 
 
@@ -45,14 +45,14 @@ def test_what_was_written_is_sent_and_logged(browser: Client, make: Callable[...
     assert form["payload"] == '{\n  "n": 1\n}'
     response = send(browser, old, form | {"payload": '{"n": "ü"}'})
     new = Message.objects.latest("pk")
-    assert said(response) == f"Message #{old.pk} was sent anew as #{new.pk}."
+    assert notice(response) == f"Message #{old.pk} was sent anew as #{new.pk}."
     assert (new.payload, new.key, row(old)["status"]) == ({"n": "ü"}, "k", "y")
     entry = LogEntry.objects.get()
     assert entry.object_id == str(old.pk)
     assert f"#{new.pk}" in entry.change_message
 
 
-def test_a_payload_that_is_wrong_or_the_same_is_asked_for_once_more(browser: Client) -> None:
+def test_a_payload_that_is_wrong_or_the_same_is_requested_once_more(browser: Client) -> None:
     message = make_ready()
     form = shown(browser, message)
     before = rows()
@@ -94,20 +94,20 @@ def test_half_a_character_that_was_written_by_sql_is_shown_and_must_be_mended(br
     assert Message.objects.latest("pk").payload == {"n": "ü<&"}
 
 
-def test_what_is_taken_or_bytes_is_not_offered(browser: Client) -> None:
+def test_what_is_claimed_or_bytes_is_not_offered(browser: Client) -> None:
     Message.objects.enqueue(b"ab", queue="bytes")
     for message in (make_stuck(), Message.objects.get(queue="bytes")):
         assert url("edit", message.pk) not in browser.get(url("change", message.pk)).content.decode()
         response = browser.get(url("edit", message.pk), follow=True)
-        assert said(response)
+        assert notice(response)
         assert response.redirect_chain
 
 
 def test_what_is_redacted_can_not_be_edited_and_what_is_not_can(browser: Client) -> None:
     message = make_ready()
     with override_settings(DBQUEUE={"REDACT": ["n"]}):
-        assert "redacted" in said(browser.get(url("edit", message.pk), follow=True))
-        assert "redacted" in said(send(browser, message, {"payload": "1", "message": "x"}))
+        assert "redacted" in notice(browser.get(url("edit", message.pk), follow=True))
+        assert "redacted" in notice(send(browser, message, {"payload": "1", "message": "x"}))
     with override_settings(DBQUEUE={"REDACT": ["other"]}):
         assert shown(browser, message)["payload"]
     assert Message.objects.count() == 1
@@ -117,14 +117,14 @@ def test_a_stale_page_sends_nothing(browser: Client) -> None:
     message = make_ready()
     form = shown(browser, message) | {"payload": "2"}
     Message.objects.all().move_to("there")
-    assert "changed in the meantime" in said(send(browser, message, form))
+    assert "changed in the meantime" in notice(send(browser, message, form))
     again = shown(browser, message) | {"payload": "2"}
     send(browser, message, again)
-    assert "changed in the meantime" in said(send(browser, message, again)), "a second click sends nothing"
+    assert "changed in the meantime" in notice(send(browser, message, again)), "a second click sends nothing"
     assert Message.objects.count() == 2
 
 
-def test_a_key_that_a_live_message_has_is_told(browser: Client) -> None:
+def test_a_key_that_a_live_message_has_is_reported(browser: Client) -> None:
     old = make_dead(key="k")
     make_ready(key="k")
     page = send(browser, old, shown(browser, old) | {"payload": "2"}).content.decode()
@@ -141,7 +141,7 @@ def test_it_needs_each_of_its_permissions(missing: str, client_with: Callable[..
     assert client.get(url("edit", message.pk)).status_code == 403
     assert client.post(url("edit", message.pk), form).status_code == 403
     assert Message.objects.count() == 1
-    assert said(send(client_with(*MAY), message, form)).endswith(f"#{Message.objects.latest('pk').pk}.")
+    assert notice(send(client_with(*MAY), message, form)).endswith(f"#{Message.objects.latest('pk').pk}.")
 
 
 def test_a_post_needs_the_csrf_token_and_other_methods_are_refused(operator: Any) -> None:

@@ -60,7 +60,7 @@ def test_only_what_is_dead_now_and_failed_so_last_counts_as_dead(browser: Client
     assert (int(pay_group.count), int(pay_group.dead)) == (4, 1)
 
 
-def test_counts_stop_at_the_cap_and_say_so(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_stop_at_the_cap_and_report_it(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failure_groups, "CAP", 2)
     for _ in range(3):
         failed()
@@ -69,7 +69,7 @@ def test_counts_stop_at_the_cap_and_say_so(browser: Client, monkeypatch: pytest.
     assert not row.group.is_partial
 
 
-def test_a_number_of_dead_below_the_cap_has_no_plus_but_says_among_how_many(
+def test_a_number_of_dead_below_the_cap_has_no_plus_but_shows_among_how_many(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise it would be 0+ where the newest failures are all to be retried, and older ones may be dead."""
@@ -137,18 +137,18 @@ def test_a_failure_that_is_not_there_lists_no_message_and_harms_nothing(browser:
     assert list(response.context["cl"].result_list) == []
 
 
-def test_the_dead_beyond_what_is_searched_are_said_to_be_missing(
+def test_the_dead_beyond_what_is_searched_are_reported_missing(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failure_groups, "STEP", 1)
-    monkeypatch.setattr(failure_groups, "LOOKED_THROUGH", 2)
+    monkeypatch.setattr(failure_groups, "SEARCHED", 2)
     oldest = failed()
     for _ in range(2):
         failed(dead=False)
     response = browser.get(f"{url('changelist')}?failure={group().pk}")
     assert list(response.context["cl"].result_list) == []
     assert "Older ones may be dead too" in response.content.decode()
-    monkeypatch.setattr(failure_groups, "LOOKED_THROUGH", 4)
+    monkeypatch.setattr(failure_groups, "SEARCHED", 4)
     response = browser.get(f"{url('changelist')}?failure={group().pk}")
     assert [row.pk for row in response.context["cl"].result_list] == [oldest.pk]
     assert "Older ones" not in response.content.decode()
@@ -193,7 +193,7 @@ def test_an_evil_error_changes_nothing_on_the_pages(browser: Client) -> None:
         assert "<script>alert" not in text
 
 
-def test_a_look_at_what_would_be_dropped_changes_nothing(browser: Client) -> None:
+def test_a_preview_of_what_would_be_dropped_changes_nothing(browser: Client) -> None:
     failed()
     failed(send)
     response = browser.get(url("drop", group().pk, model="failure"))

@@ -23,7 +23,7 @@ def test_the_dead_of_a_failure_are_for_those_who_may_see_failures(client_with: C
     assert listed not in page(client_with("view_failure"))
 
 
-def test_what_an_error_said_is_for_those_who_may_see_payloads(client_with: Callable[..., Client]) -> None:
+def test_the_detail_of_an_error_is_for_those_who_may_see_payloads(client_with: Callable[..., Client]) -> None:
     failed(payload={"name": "Ann"})
     sees, does_not = client_with("view_failure", "view_message", "view_payload"), client_with("view_failure")
     one = url("change", group().pk, model="failure")
@@ -34,7 +34,7 @@ def test_what_an_error_said_is_for_those_who_may_see_payloads(client_with: Calla
 
 
 @override_settings(DBQUEUE={"REDACT": ["name"]})
-def test_what_is_redacted_is_masked_in_what_an_error_said(browser: Client) -> None:
+def test_what_is_redacted_is_masked_in_the_detail_of_an_error(browser: Client) -> None:
     message = held(queue="shop", max_reads=1, payload={"name": "Ann Example"})
     message.nack(error=ValueError("no account of Ann Example in the books"))
     one = url("change", Failure.objects.get().pk, model="failure")
@@ -58,7 +58,7 @@ def test_words_of_an_error_are_for_those_who_may_see_payloads(client_with: Calla
 
 
 @override_settings(DBQUEUE={"REDACT": ["name"]})
-def test_words_of_an_error_are_for_nobody_where_something_is_redacted(client_with: Callable[..., Client]) -> None:
+def test_words_of_an_error_are_hidden_where_something_is_redacted(client_with: Callable[..., Client]) -> None:
     held(queue="shop", payload={"name": "Ann"}).reject("Ann Example has moved")
     assert "Ann Example" not in page(client_with("view_failure", "view_payload"))
 

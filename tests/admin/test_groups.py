@@ -36,7 +36,7 @@ def names(response: Any) -> list[str]:
     return [group.name for group in response.context["cl"].result_list]
 
 
-def test_a_line_tells_what_waits_and_runs_and_what_holds_it(browser: Client, settings: SettingsWrapper) -> None:
+def test_a_line_shows_what_waits_and_runs_and_what_holds_it(browser: Client, settings: SettingsWrapper) -> None:
     settings.DBQUEUE = {"QUEUES": {"held": {"on_dead": "hold"}}}
     for _ in range(3):
         send()
@@ -58,7 +58,7 @@ def test_a_line_tells_what_waits_and_runs_and_what_holds_it(browser: Client, set
     assert "No group of this name" in browser.get(address("changelist"), {"q": "tenant"}).content.decode()
 
 
-def test_without_groups_it_says_so(browser: Client) -> None:
+def test_without_groups_it_reports_that(browser: Client) -> None:
     Message.objects.enqueue(1, queue="q")
     assert "No group has messages that wait or run" in browser.get(address("changelist")).content.decode()
 
@@ -161,7 +161,7 @@ def test_an_action_takes_several_and_leaves_the_paused_ones(browser: Client) -> 
     assert set(Group.objects.values_list("width", flat=True)) == {5}
 
 
-def test_all_that_are_listed_may_be_taken_not_only_those_of_the_page(browser: Client) -> None:
+def test_all_that_are_listed_may_be_chosen_not_only_those_of_the_page(browser: Client) -> None:
     lanes = [send(f"g{number}").lane for number in range(30)]
     send("other", queue="other")
     data = {"action": "pause", "_selected_action": lanes[:1], "index": 0, "select_across": "1"}

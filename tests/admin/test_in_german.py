@@ -34,14 +34,14 @@ from tests.operations.orders import go_on
 pytestmark = pytest.mark.once
 DATUM = "xyzzy"
 """What stands wherever somebody else may write."""
-SAID = {"title", "aria-label", "placeholder", "alt", "label", "summary"}
+SHOWN = {"title", "aria-label", "placeholder", "alt", "label", "summary"}
 """Attributes that are read to people."""
 DJANGOS = {"- Select an option -", "Model name", "Add link", "Change or view list link"}
 """What Django itself says in English: the newest on its German pages, 5.2 on its Chinese ones."""
-NOT_SAID = {"script", "style", "code", "pre"}
+HIDDEN = {"script", "style", "code", "pre"}
 
 
-class Said(HTMLParser):
+class Texts(HTMLParser):
     """What a page says to people, piece by piece."""
 
     def __init__(self, page: str) -> None:
@@ -52,10 +52,10 @@ class Said(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in NOT_SAID:
+        if tag in HIDDEN:
             self._inside.append(tag)
-        said = dict(attrs)
-        names = SAID | ({"value"} if said.get("type") in {"submit", "button", "reset"} else set())
+        values = dict(attrs)
+        names = SHOWN | ({"value"} if values.get("type") in {"submit", "button", "reset"} else set())
         self.pieces += [value for name, value in attrs if name in names and value]
 
     def handle_endtag(self, tag: str) -> None:
@@ -70,7 +70,7 @@ class Said(HTMLParser):
 def pages_in(language: str, client: Client) -> dict[str, list[str]]:
     with translation.override(language):
         visits = crawl(client, each=3)
-    return {visit.path: Said(visit.text).pieces for visit in visits if "html" in visit.type and visit.status == 200}
+    return {visit.path: Texts(visit.text).pieces for visit in visits if "html" in visit.type and visit.status == 200}
 
 
 def is_ours(piece: str) -> bool:
@@ -107,7 +107,7 @@ def test_nor_does_a_page_that_has_nothing_to_show(browser: Client, settings: Any
         pieces = {}
         for language in ("en", "de"):
             with translation.override(language):
-                pieces[language] = Said(browser.get(path).content.decode()).pieces
+                pieces[language] = Texts(browser.get(path).content.decode()).pieces
         assert pieces["en"], path
         kept = [piece for piece in pieces["de"] if piece in pieces["en"] and is_ours(piece)]
         assert not kept, (path, kept)
@@ -118,15 +118,15 @@ def test_the_words_of_the_queue_are_german_on_its_pages(browser: Client, setting
     settings.LANGUAGE_CODE = "de"
     fill([DATUM])
     with translation.override("de"):
-        said = {visit.kind[0]: " ".join(Said(visit.text).pieces) for visit in crawl(browser, each=1)}
+        shown = {visit.kind[0]: " ".join(Texts(visit.text).pieces) for visit in crawl(browser, each=1)}
     for name, words in {
         "app_list": "Nachrichten-Warteschlange Warteschlangen Worker Zeitpläne",
         "django_dbqueue_message_changelist": "Warteschlange Schlüssel Zustellungen",
         "django_dbqueue_message_change": "Nutzdaten Zeiten Gesendet",
         "django_dbqueue_queue_changelist": "angehalten Grund",
     }.items():
-        missing = [word for word in words.split() if word.lower() not in said[name].lower()]
-        assert not missing, (name, said[name])
+        missing = [word for word in words.split() if word.lower() not in shown[name].lower()]
+        assert not missing, (name, shown[name])
 
 
 @pytest.mark.django_db
@@ -142,7 +142,7 @@ def test_numbers_are_in_german_groups(browser: Client, settings: Any) -> None:
 
 def page_of(client: Client, message: Message, language: str) -> str:
     with translation.override(language):
-        return " ".join(Said(client.get(url("change", message.pk)).content.decode()).pieces)
+        return " ".join(Texts(client.get(url("change", message.pk)).content.decode()).pieces)
 
 
 @pytest.mark.django_db

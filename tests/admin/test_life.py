@@ -51,7 +51,7 @@ def steps(text: str) -> list[str]:
 # Why is it stuck?
 
 
-def test_the_page_says_why_with_the_evidence_and_the_buttons(browser: Client) -> None:
+def test_the_page_shows_why_with_the_evidence_and_the_buttons(browser: Client) -> None:
     Worker.objects.create(id=1, host="box", pid=17, queues="q", threads=1)
     message = Message.objects.enqueue(1, queue="q")
     Queue.objects.pause("q", by="ann", reason="the bank is down")
@@ -119,7 +119,7 @@ def test_the_last_error_is_redacted(browser: Client, settings: Any) -> None:
 # The life
 
 
-def test_each_event_says_how_long_after_the_one_before_it_was(browser: Client) -> None:
+def test_each_event_shows_how_long_after_the_one_before_it_was(browser: Client) -> None:
     message = make_done(QUEUE)
     sent = Message.objects.get(pk=message.pk).created_at
     spans = {"claimed_at": timedelta(milliseconds=40), "finished_at": timedelta(seconds=75)}
@@ -130,7 +130,7 @@ def test_each_event_says_how_long_after_the_one_before_it_was(browser: Client) -
     assert re.search(rf'datetime="{re.escape(ended)}">\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d<', text)
 
 
-def test_a_life_is_told_in_the_order_of_time(browser: Client) -> None:
+def test_a_life_is_shown_in_the_order_of_time(browser: Client) -> None:
     worker = Worker.objects.create(id=1, host="box", pid=17, queues=QUEUE, threads=1)
     message = held(max_reads=3)
     Message.objects.filter(pk=message.pk).update(worker_id=worker.pk, conn_id=5)
@@ -142,8 +142,8 @@ def test_a_life_is_told_in_the_order_of_time(browser: Client) -> None:
     Message.objects.filter(pk=message.pk).requeue(by="ann")
     claim_one().ack()
     Message.objects.filter(pk=message.pk).send_again(by="bob")
-    told = steps(page(browser, message))
-    badges = [re.sub(r" (?:by|delivery|session|#).*", "", step) for step in told]
+    shown = steps(page(browser, message))
+    badges = [re.sub(r" (?:by|delivery|session|#).*", "", step) for step in shown]
     assert badges == [
         "Sent",
         "Claimed",
@@ -157,11 +157,11 @@ def test_a_life_is_told_in_the_order_of_time(browser: Client) -> None:
         "Done",
         "Sent again as a new message",
     ]
-    assert told[1] == "Claimed by worker box:17, session 5 delivery 1"
-    assert told[4].startswith("Rescued, to be retried LeaseOver: ")
-    assert "by ann" in told[7]
-    assert "by bob" in told[10]
-    assert told[10].endswith(f"#{Message.objects.latest('id').pk}")
+    assert shown[1] == "Claimed by worker box:17, session 5 delivery 1"
+    assert shown[4].startswith("Rescued, to be retried LeaseOver: ")
+    assert "by ann" in shown[7]
+    assert "by bob" in shown[10]
+    assert shown[10].endswith(f"#{Message.objects.latest('id').pk}")
 
 
 def test_each_step_has_its_time(browser: Client) -> None:
@@ -171,13 +171,13 @@ def test_each_step_has_its_time(browser: Client) -> None:
     assert sorted(map(datetime.fromisoformat, moments)) == list(map(datetime.fromisoformat, moments))
 
 
-def test_a_dropped_message_is_told_once(browser: Client) -> None:
+def test_a_dropped_message_is_shown_once(browser: Client) -> None:
     message = waiting()
     Message.objects.filter(pk=message.pk).drop_all("old", by="ann")
     assert steps(page(browser, message)) == ["Sent", "Dropped by ann old"]
 
 
-def test_what_left_no_event_is_told_by_the_row(browser: Client) -> None:
+def test_what_left_no_event_is_shown_by_the_row(browser: Client) -> None:
     dropped, died, waits = make_done(), make_dead(), held()
     Message.objects.filter(pk=dropped.pk).update(error="Dropped: old")
     Message.objects.filter(pk=waits.pk).update(read_count=4)
@@ -193,8 +193,8 @@ def test_the_life_goes_on_in_the_history(browser: Client) -> None:
     message.nack(error="ValueError: no")
     claim_one().ack()
     Message.objects.purge()
-    told = steps(page(browser, ArchivedMessage.objects.get(), "archivedmessage"))
-    assert [step.split()[0] for step in told] == ["Sent", "Claimed", "Failed,", "Claimed", "Done", "Moved"]
+    shown = steps(page(browser, ArchivedMessage.objects.get(), "archivedmessage"))
+    assert [step.split()[0] for step in shown] == ["Sent", "Claimed", "Failed,", "Claimed", "Done", "Moved"]
 
 
 def test_the_latest_of_many_events_are_shown(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:

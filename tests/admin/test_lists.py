@@ -94,7 +94,7 @@ def test_no_page_counts_the_messages_or_reads_them_without_a_bound(browser: Clie
         assert not [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))], page
 
 
-def test_a_list_stops_at_its_cap_and_says_so(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_stops_at_its_cap_and_reports_it(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_lists, "LIST_CAP", 60)
     Message.objects.enqueue_many(range(70), queue="a")
     Message.objects.enqueue_many(range(70), queue="b")
@@ -131,7 +131,7 @@ def test_search_finds_a_key_in_every_queue_or_the_chosen_one(browser: Client) ->
     assert ids_on(browser.get(url("changelist"), {"q": "Ünïcode key", "state": "done"})) == [old.pk]
 
 
-def test_what_search_does_not_find_is_said(browser: Client) -> None:
+def test_what_search_does_not_find_is_stated(browser: Client) -> None:
     assert "No message has this id or this key." in browser.get(url("changelist"), {"q": "x" * 300}).content.decode()
     assert browser.get(url("changelist"), {"q": "x\0y"}).status_code == 200
 
@@ -147,7 +147,7 @@ def test_odd_values_of_the_filters_are_no_error(browser: Client, every_state: di
         assert browser.get(f"{url('changelist')}?{query}").status_code == 200, query
 
 
-def test_empty_lists_say_so(browser: Client) -> None:
+def test_empty_lists_report_it(browser: Client) -> None:
     for name, state in WORDS.items():
         assert str(state.none) in browser.get(url("changelist"), {"state": name}).content.decode()
     for model in ("queue", "worker", "archivedmessage"):

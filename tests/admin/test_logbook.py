@@ -30,8 +30,8 @@ def test_what_was_done_with_one_row_and_with_several_is_noted() -> None:
     queues = [Queue(name="a"), Queue(name="b")]
     logbook.note(user, queues, CHANGE, REASON)
     logbook.note(user, [Group(queue="q", name="ключ")], CHANGE, "Paused.", object_id="q/ключ")
-    said = LogEntry.objects.order_by("pk").values_list("object_id", "change_message", "user__username")
-    assert list(said) == [("a", REASON, "olga"), ("b", REASON, "olga"), ("q/ключ", "Paused.", "olga")]
+    entries = LogEntry.objects.order_by("pk").values_list("object_id", "change_message", "user__username")
+    assert list(entries) == [("a", REASON, "olga"), ("b", REASON, "olga"), ("q/ключ", "Paused.", "olga")]
 
 
 if settings.TEST_DATABASE in ("mysql", "mariadb"):

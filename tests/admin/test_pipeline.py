@@ -32,7 +32,7 @@ from tests.streams.conftest import (
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MODELS = ("stream", "streamclaim", "historyreader", "exportbatch")
-LONG, LONG_TOLD = timedelta(days=2, hours=3), "2 d 3 h"
+LONG, LONG_TEXT = timedelta(days=2, hours=3), "2 d 3 h"
 """Told in its two largest units: for an hour, as a minute would be for a second."""
 
 
@@ -42,18 +42,18 @@ def row(page: Any) -> Any:
     return only
 
 
-def text_of(browser: Client, model: str, view: str = "changelist", *args: Any, **asked: str) -> str:
-    page = browser.get(url(view, *args, model=model), asked)
+def text_of(browser: Client, model: str, view: str = "changelist", *args: Any, **filters: str) -> str:
+    page = browser.get(url(view, *args, model=model), filters)
     assert page.status_code == 200
     return page.content.decode()
 
 
-def batch(number: int, *, lake: str = "s3://lake/a", **said: Any) -> ExportBatch:
-    said = {"first_id": number * 10 + 1, "last_id": number * 10 + 10, "rows": 10, "state": "verified"} | said
-    return ExportBatch.objects.create(lake=lake, number=number, **said)
+def batch(number: int, *, lake: str = "s3://lake/a", **fields: Any) -> ExportBatch:
+    fields = {"first_id": number * 10 + 1, "last_id": number * 10 + 10, "rows": 10, "state": "verified"} | fields
+    return ExportBatch.objects.create(lake=lake, number=number, **fields)
 
 
-def test_a_stream_that_runs_says_so_with_what_it_holds(
+def test_a_stream_that_runs_is_shown_so_with_what_it_holds(
     browser: Client,
     query: Callable[..., Query],  # noqa: F811
 ) -> None:
@@ -70,11 +70,11 @@ def test_a_stream_that_runs_says_so_with_what_it_holds(
     assert "not running" in page.content.decode()
     StreamClaim.objects.update(lease_until=DbNow() - LONG)
     text = text_of(browser, "stream", "change", "s")
-    assert f"expired {LONG_TOLD} ago" in text
+    assert f"expired {LONG_TEXT} ago" in text
     assert "not running" in text
 
 
-def test_claims_are_told_with_their_state_and_their_ids(
+def test_claims_are_shown_with_their_state_and_their_ids(
     browser: Client,
     query: Callable[..., Query],  # noqa: F811
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_claim_whose_ids_somebody_wrote_by_sql_is_shown_as_it_is(browser: Clie
     assert "odd" in text
 
 
-def test_a_reader_says_how_far_behind_the_end_of_the_history_it_is(browser: Client) -> None:
+def test_a_reader_shows_how_far_behind_the_end_of_the_history_it_is(browser: Client) -> None:
     for _ in range(3):
         done()
     Message.objects.archive(older_than=0)
@@ -121,7 +121,7 @@ def test_a_reader_says_how_far_behind_the_end_of_the_history_it_is(browser: Clie
     HistoryReader.objects.create(name="warehouse", position=ids[0], seen_at=DbNow() - LONG)
     page = browser.get(url("changelist", model="historyreader"))
     assert row(page).ids_behind == ids[2] - ids[0]
-    assert f"{LONG_TOLD} ago" in page.content.decode()
+    assert f"{LONG_TEXT} ago" in page.content.decode()
     HistoryReader.objects.update(position=ids[2] + 9)
     assert row(browser.get(url("changelist", model="historyreader"))).ids_behind == 0
     assert "warehouse" in text_of(browser, "historyreader", "change", "warehouse")
@@ -139,7 +139,7 @@ def test_what_a_listener_has_recorded_is_shown_with_its_stream_and_its_reader(br
             error="ValueError: <b>no</b>",
         )  # fmt: skip
         text = text_of(browser, model)
-        assert all(words in text for words in ("679", f"{LONG_TOLD} ago", "5 h ago", "dbqueue-dead"))
+        assert all(words in text for words in ("679", f"{LONG_TEXT} ago", "5 h ago", "dbqueue-dead"))
         assert ("100,000+" in text) == (model == "stream")
         detail = text_of(browser, model, "change", name)
         assert "12,345" in detail
@@ -175,7 +175,7 @@ def test_a_list_walks_to_its_cap_and_no_further_and_counts_nothing(browser: Clie
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_empty_list_says_so_and_takes_the_models_own_permission(
+def test_an_empty_list_reports_it_and_takes_the_models_own_permission(
     model: str, browser: Client, client_with: Callable[..., Client]
 ) -> None:
     assert "There is nothing here" in text_of(browser, model)
@@ -195,5 +195,5 @@ def test_none_of_them_can_be_changed(browser: Client) -> None:
         assert type(one).objects.get(pk=one.pk) == one
 
 
-def _listed(browser: Client, model: str, **asked: str) -> list[Any]:
-    return list(browser.get(url("changelist", model=model), asked).context["cl"].result_list)
+def _listed(browser: Client, model: str, **filters: str) -> list[Any]:
+    return list(browser.get(url("changelist", model=model), filters).context["cl"].result_list)

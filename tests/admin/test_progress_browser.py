@@ -55,7 +55,7 @@ def read(page: Page, name: str) -> Any:
     return page.driver.execute_script(f"return window.{name}")
 
 
-def test_a_bar_moves_by_itself_and_stops_when_its_flow_is_over(work: str, page: Page) -> None:
+def test_a_bar_moves_by_itself_and_stops_when_its_flow_has_ended(work: str, page: Page) -> None:
     with page.in_every_document(IN_NO_TIME):
         page.open(work)
         assert state(page) == [0, 3, "0 of 3", "off"]
@@ -78,7 +78,7 @@ def test_a_bar_moves_by_itself_and_stops_when_its_flow_is_over(work: str, page: 
     assert page.complaints() == []
 
 
-def test_a_server_that_is_away_is_asked_less_often_and_a_link_that_expires_no_more(
+def test_a_server_that_is_away_is_polled_less_often_and_a_link_that_expires_no_more(
     work: str, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: object) -> None:

@@ -106,12 +106,12 @@ def test_a_pause_with_an_end_shows_it_and_is_open_once_that_has_passed(browser: 
     assert "Empty: until the queue is resumed. It is 20" in page.content.decode()
     done = browser.post(address("pause_many"), form_of(page) | {"reason": "tea break", "end": "2h"}, follow=True)
     row = Queue.objects.get()
-    told = f"until {row.paused_until:%Y-%m-%d %H:%M:%S} UTC"
-    assert f"Queue {queue} is paused {told}." in done.content.decode()
+    until = f"until {row.paused_until:%Y-%m-%d %H:%M:%S} UTC"
+    assert f"Queue {queue} is paused {until}." in done.content.decode()
     assert row.paused_until - row.paused_at == timedelta(hours=2)
     assert f"Paused until {row.paused_until:%Y-%m-%d %H:%M} UTC: tea break" in LogEntry.objects.get().change_message
     for page in (address("changelist"), address("change", QUOTED), address("resume", QUOTED), DASHBOARD):
-        assert told in browser.get(page).content.decode()
+        assert until in browser.get(page).content.decode()
     let_pause_end(queue)
     for page in (address("changelist"), DASHBOARD):
         text = browser.get(page).content.decode()
@@ -134,7 +134,7 @@ def test_a_pause_with_an_end_shows_it_and_is_open_once_that_has_passed(browser: 
         ("", None),
     ],
 )
-def test_an_end_is_a_date_and_time_in_utc_unless_it_says_otherwise(
+def test_an_end_is_a_date_and_time_in_utc_unless_it_names_another_zone(
     browser: Client, queue: str, typed: str, meant: datetime | None
 ) -> None:
     form = form_of(browser.get(address("pause", QUOTED)))
@@ -143,7 +143,7 @@ def test_an_end_is_a_date_and_time_in_utc_unless_it_says_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("typed", "error"),
     [
         ("soon", "This is neither a duration above 0, such as 2h, nor a date and time, such as 2026-12-01 08:00."),
         ("0", "This is neither a duration above 0"),
@@ -153,10 +153,10 @@ def test_an_end_is_a_date_and_time_in_utc_unless_it_says_otherwise(
         ("2020-12-01 08:00", "2020-12-01 08:00 UTC has passed: it is 20"),
     ],
 )
-def test_an_end_that_can_not_be_is_refused_on_the_page(browser: Client, queue: str, typed: str, says: str) -> None:
+def test_an_end_that_can_not_be_is_refused_on_the_page(browser: Client, queue: str, typed: str, error: str) -> None:
     form = form_of(browser.get(address("pause", QUOTED)))
     page = browser.post(address("pause_many"), form | {"reason": "tea", "end": typed})
-    assert says in page.content.decode()
+    assert error in page.content.decode()
     assert not Queue.objects.exists()
     browser.post(address("pause_many"), form_of(page) | {"reason": "tea", "end": "15m"})
     assert Queue.objects.get().is_paused

@@ -17,9 +17,9 @@ from tests.redaction.test_every_wrapping import BARE, EVERYWHERE, ROWS, WRAPPED,
 
 
 def read(*command: str) -> str:
-    said = io.StringIO()
-    call_command(*command, stdout=said, stderr=said)
-    return said.getvalue()
+    output = io.StringIO()
+    call_command(*command, stdout=output, stderr=output)
+    return output.getvalue()
 
 
 @pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_no_page_and_no_command_shows_it(browser: Client, client_with: Callable[
         "StreamFailed: the batches of stream {} that delivered this message",
     ],
 )
-def test_a_text_that_looks_like_ours_tells_no_place_in_a_group(client_with: Callable[..., Client], text: str) -> None:
+def test_a_text_that_resembles_ours_gives_a_group_no_place(client_with: Callable[..., Client], text: str) -> None:
     held(queue="shop").nack(error=text.format(BARE))
     assert BARE in Failure.objects.get().place
     client = client_with("view_message", "view_failure")
@@ -71,6 +71,6 @@ def test_a_text_that_looks_like_ours_tells_no_place_in_a_group(client_with: Call
 
 
 @pytest.mark.django_db
-def test_how_a_process_ended_is_told_in_a_group(client_with: Callable[..., Client]) -> None:
+def test_how_a_process_ended_is_shown_in_a_group(client_with: Callable[..., Client]) -> None:
     held(queue="shop").nack(error="WorkerDied: the process that ran this message ended by signal 9 (SIGKILL).")
     assert "signal 9 (SIGKILL)" in client_with("view_failure").get(url("changelist", model="failure")).content.decode()

@@ -57,19 +57,19 @@ def test_a_row_that_somebody_wrote_by_sql_is_shown_and_not_believed(browser: Cli
     assert "&lt;b&gt;never&lt;/b&gt;" in browser.get(url("changelist", model="schedule")).content.decode()
 
 
-def said(response: Any) -> str:
+def notice(response: Any) -> str:
     return " ".join(str(message) for message in response.context["messages"])
 
 
 # Added, changed, deleted
 
 
-def test_a_schedule_is_added_as_the_form_says_and_logged(browser: Client) -> None:
+def test_a_schedule_is_added_as_the_form_has_it_and_logged(browser: Client) -> None:
     form = GOOD | {"payload": '{"days": 1}', "key": "one", "missed": "all", "timezone": ""}
     with override_settings(TIME_ZONE="Asia/Tokyo"):
         assert shown(browser, "add")["timezone"] == "Asia/Tokyo"
         response = browser.post(page("add"), form, follow=True)
-    assert "nightly" in said(response)
+    assert "nightly" in notice(response)
     row = Schedule.objects.get()
     assert (row.name, row.queue, row.cron, row.timezone) == ("nightly", "reports", "30 3 * * *", "Asia/Tokyo")
     assert (row.is_added, row.missed, row.payload, row.key) == (True, "all", {"days": 1}, "one")
@@ -78,7 +78,7 @@ def test_a_schedule_is_added_as_the_form_says_and_logged(browser: Client) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "error"),
     [
         ({"name": "no name"}, "'name'.*is not a queue name"),
         ({"name": ""}, "'name'.*required"),
@@ -93,14 +93,14 @@ def test_a_schedule_is_added_as_the_form_says_and_logged(browser: Client) -> Non
         ({"key": "x" * 201}, "'key'.*200"),
     ],
 )
-def test_each_field_says_what_is_wrong_with_it_and_nothing_is_written(
-    browser: Client, wrong: dict[str, str], says: str
+def test_each_field_shows_what_is_wrong_with_it_and_nothing_is_written(
+    browser: Client, wrong: dict[str, str], error: str
 ) -> None:
     Queue.objects.pause("emails")
     response = browser.post(page("add"), GOOD | wrong)
     text = html.unescape(errors(response))
     assert list(response.context["adminform"].form.errors) == list(wrong)[:1]
-    assert re.search(says, text, re.DOTALL), text
+    assert re.search(error, text, re.DOTALL), text
     assert not Schedule.objects.exists()
     assert not LogEntry.objects.exists()
 
@@ -112,7 +112,7 @@ def test_a_name_that_a_schedule_has_is_refused_whoever_declares_it(browser: Clie
     assert Schedule.objects.get().is_added is False
 
 
-def test_without_the_library_the_form_says_what_to_install(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_form_names_what_to_install(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
     assert "pip install" in errors(browser.post(page("add"), GOOD))
 
@@ -127,7 +127,7 @@ def test_what_is_shown_and_sent_back_changes_nothing_and_what_is_changed_is_logg
     assert [getattr(row, name) for name in same] == [getattr(before, name) for name in same]
     form = shown(browser, "change", "nightly") | {"create": "on", "cron": "0 4 * * *", "payload": "[2]"}
     response = browser.post(page("change", "nightly"), form, follow=True)
-    assert "nightly" in said(response)
+    assert "nightly" in notice(response)
     row = Schedule.objects.get()
     assert (row.cron, row.payload, row.key) == ("0 4 * * *", [2], "k")
     assert row.last_due > before.last_due
@@ -152,7 +152,7 @@ def test_one_that_is_deleted_is_gone_and_logged(browser: Client) -> None:
     assert LogEntry.objects.get().action_flag == DELETION
 
 
-def test_one_of_the_code_is_fixed_and_its_page_says_so(browser: Client, nightly: Plan) -> None:
+def test_one_of_the_code_is_fixed_and_its_page_shows_it(browser: Client, nightly: Plan) -> None:
     text = browser.get(page("change", "nightly")).content.decode()
     assert "declared in the code" in text
     assert "<textarea" not in text
@@ -177,18 +177,18 @@ def test_disabling_asks_for_a_reason_and_enabling_ends_it(browser: Client, of: s
     assert "required" in browser.post(page("disable", "nightly"), form).content.decode()
     assert not Schedule.objects.get().is_disabled
     response = browser.post(page("disable", "nightly"), form | {"reason": "too loud"}, follow=True)
-    assert "nightly is disabled" in said(response)
+    assert "nightly is disabled" in notice(response)
     row = Schedule.objects.get()
     assert (row.is_disabled, row.disabled_by, row.disabled_reason) == (True, "op", "too loud")
     text = browser.get(page("change", "nightly")).content.decode()
     assert "too loud" in text
     assert page("enable", "nightly") in text
     assert next_due() is None
-    assert "is so already" in said(browser.post(page("disable", "nightly"), form | {"reason": "x"}, follow=True))
+    assert "is so already" in notice(browser.post(page("disable", "nightly"), form | {"reason": "x"}, follow=True))
     stale = form | {"reason": "x"}
-    assert "left alone" in said(browser.post(page("enable", "nightly"), stale, follow=True))
+    assert "left alone" in notice(browser.post(page("enable", "nightly"), stale, follow=True))
     response = browser.post(page("enable", "nightly"), shown(browser, "enable", "nightly"), follow=True)
-    assert "continues from now" in said(response)
+    assert "continues from now" in notice(response)
     assert not Schedule.objects.get().is_disabled
     entries = LogEntry.objects.order_by("pk").values_list("change_message", flat=True)
     assert list(entries) == ["Disabled: too loud", "Enabled."]
@@ -199,16 +199,16 @@ def test_run_now_enqueues_one_message_for_each_page_that_is_sent(browser: Client
     form = shown(browser, "run", "nightly")
     response = browser.post(page("run", "nightly"), form, follow=True)
     [message] = Message.objects.all()
-    assert f"#{message.pk}" in said(response)
+    assert f"#{message.pk}" in notice(response)
     assert (message.payload, message.headers["dbqueue.run_by"]) == ({"n": 1}, "op")
     assert LogEntry.objects.get().change_message == f"Run now: #{message.pk}."
-    assert "left alone" in said(browser.post(page("run", "nightly"), form, follow=True)), "a second click"
+    assert "left alone" in notice(browser.post(page("run", "nightly"), form, follow=True)), "a second click"
     response = browser.post(page("run", "nightly"), shown(browser, "run", "nightly"), follow=True)
-    assert f"#{message.pk} is live, and has the key" in said(response)
+    assert f"#{message.pk} is live, and has the key" in notice(response)
     assert (Message.objects.count(), LogEntry.objects.count()) == (1, 1)
 
 
-def test_one_of_the_code_runs_as_the_code_says_and_one_that_is_not_known_here_says_so(
+def test_one_of_the_code_runs_as_the_code_has_it_and_one_that_is_not_known_here_is_refused(
     browser: Client, nightly: Plan
 ) -> None:
     with override_settings(
@@ -217,7 +217,7 @@ def test_one_of_the_code_runs_as_the_code_says_and_one_that_is_not_known_here_sa
         browser.post(page("run", "nightly"), shown(browser, "run", "nightly"))
     assert [message.payload for message in Message.objects.all()] == [[7]]
     response = browser.post(page("run", "nightly"), shown(browser, "run", "nightly"), follow=True)
-    assert "not known here" in said(response)
+    assert "not known here" in notice(response)
     assert Message.objects.count() == 1
 
 

@@ -31,7 +31,7 @@ def test_the_payload_is_for_those_who_may_see_payloads_and_stays_if_it_is_left_e
     assert Schedule.objects.get().payload == {}
 
 
-def test_what_is_redacted_is_shown_to_nobody_and_stays_if_it_is_left_empty(browser: Client) -> None:
+def test_what_is_redacted_is_never_shown_and_stays_if_it_is_left_empty(browser: Client) -> None:
     added(payload={"token": "s3cret", "days": 1})
     with override_settings(DBQUEUE={"REDACT": ["token"]}):
         text = browser.get(page("change", "nightly")).content.decode()

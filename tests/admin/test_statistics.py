@@ -50,7 +50,7 @@ def test_the_charts_are_a_click_away(browser: Client) -> None:
     assert 'href="/admin/django_dbqueue/?span=week"' in page(browser)
 
 
-def test_an_empty_table_says_what_fills_it(browser: Client) -> None:
+def test_an_empty_table_shows_what_fills_it(browser: Client) -> None:
     assert "queue_pipeline statistics" in page(browser)
 
 
@@ -59,7 +59,7 @@ def test_a_name_that_somebody_wrote_by_sql_is_escaped(browser: Client) -> None:
     assert "&lt;b&gt;evil&lt;/b&gt;" in page(browser)
 
 
-def test_statistics_can_only_be_looked_at(browser: Client) -> None:
+def test_statistics_can_only_be_viewed(browser: Client) -> None:
     row = counted("emails")
     assert browser.get(url("add", model="queuestatistic")).status_code == 403
     assert browser.post(url("delete", row.pk, model="queuestatistic"), {"post": "yes"}).status_code == 403

@@ -49,7 +49,7 @@ def test_the_life_shows_each_step_with_its_time_and_its_delivery(browser: Client
     assert why(text) == "sleeps"
 
 
-def test_the_page_says_for_which_event_a_message_waits(browser: Client) -> None:
+def test_the_page_shows_for_which_event_a_message_waits(browser: Client) -> None:
     message = held()
     suspended(lambda: message.wait_for("paid:<17>"))
     text = page(browser, message)

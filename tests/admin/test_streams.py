@@ -68,7 +68,7 @@ def test_a_piece_of_a_claim_that_was_split_is_named_by_its_own_number(
     assert [message.stream_claim.number for message in messages if message.stream_claim] == list(range(1, 17))
 
 
-def test_the_page_says_that_a_stream_holds_it_and_whether_its_query_runs(
+def test_the_page_shows_that_a_stream_holds_it_and_whether_its_query_runs(
     browser: Client,
     query: Callable[..., Query],  # noqa: F811
 ) -> None:

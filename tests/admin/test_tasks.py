@@ -128,14 +128,14 @@ def enqueue(path: str, *, queue: str = "q", **options: Any) -> Message:
     return Message.objects.enqueue({"args": [], "kwargs": {}}, queue=queue, headers={TASK: path}, **options)
 
 
-def listed(client: Client, **said: Any) -> list[int]:
-    page = client.get(url("changelist"), said)
+def listed(client: Client, **query: Any) -> list[int]:
+    page = client.get(url("changelist"), query)
     assert page.status_code == 200
     return [row.pk for row in page.context["cl"].result_list]
 
 
-def text_of(client: Client, **said: Any) -> str:
-    return client.get(url("changelist"), said).content.decode()
+def text_of(client: Client, **query: Any) -> str:
+    return client.get(url("changelist"), query).content.decode()
 
 
 def test_the_list_shows_tasks_by_their_short_names(client_with: Callable[..., Client]) -> None:
@@ -193,11 +193,11 @@ def test_what_can_be_no_task_is_ignored(browser: Client, name: str) -> None:
     assert listed(browser, state="ready", task=name) == [message.pk]
 
 
-def test_only_the_first_messages_are_searched_and_the_page_says_so(
+def test_only_the_first_messages_are_searched_and_the_page_reports_it(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (bounded_lists, messages):
-        monkeypatch.setattr(module, "LOOKED_THROUGH", 3)
+        monkeypatch.setattr(module, "SEARCHED", 3)
     near = enqueue(PATH)
     for _ in range(2):
         make_ready()

@@ -97,7 +97,7 @@ def test_the_list_action_does_it_to_the_ticked_ones(browser: Client, verb: str, 
     assert set(LogEntry.objects.values_list("object_id", flat=True)) == {str(first.pk), str(third.pk)}
 
 
-def test_what_cannot_be_done_to_some_is_said_and_they_are_left_out(browser: Client) -> None:
+def test_what_cannot_be_done_to_some_is_shown_and_they_are_left_out(browser: Client) -> None:
     dead, done = make_dead(), make_done()
     data = {"action": "requeue", "_selected_action": [dead.pk, done.pk, 10**18], "index": 0}
     response = browser.post(url("changelist"), data)
@@ -132,7 +132,7 @@ def test_nothing_goes_without_the_verbs_own_permission(
     assert "1 message." in confirm(own, verb, ask(own, verb, message))
 
 
-def test_the_permission_is_asked_for_again_when_it_is_sent(client_with: Callable[..., Client]) -> None:
+def test_the_permission_is_checked_again_when_it_is_sent(client_with: Callable[..., Client]) -> None:
     client, message = client_with("view_message", "drop_message"), make_ready()
     form = ask(client, "drop", message)
     from django.contrib.auth.models import User
@@ -162,7 +162,7 @@ def test_methods_are_kept(browser: Client) -> None:
     assert browser.post(url("drop", message.pk)).status_code == 405
 
 
-def test_a_reason_is_asked_for_until_it_is_given(browser: Client) -> None:
+def test_a_reason_is_requested_until_it_is_given(browser: Client) -> None:
     message = make_ready()
     form = ask(browser, "drop", message)
     for bad in ("", "   ", "x" * 501, "a\0b"):
@@ -182,9 +182,9 @@ def test_a_key_that_a_newer_message_has_is_reported_and_the_others_go_on(browser
     form = ask(browser, verb, free)
     form["message"] += ask(browser, verb, held)["message"]
     Message.objects.enqueue(1, queue="q", key="k<b>")
-    said = confirm(browser, verb, form)
-    assert "1 message." in said
-    assert f"q #{held.pk} a newer live message has its key 'k<b>'." in said
+    page = confirm(browser, verb, form)
+    assert "1 message." in page
+    assert f"q #{held.pk} a newer live message has its key 'k<b>'." in page
     assert Message.objects.dead().filter(pk=held.pk).exists()
     assert LogEntry.objects.get().object_id == str(free.pk)
 
@@ -202,10 +202,10 @@ def test_what_cannot_be_sent_again_is_reported(browser: Client) -> None:
     Message.objects.filter(pk=broken.pk).update(body="{")
     form = ask(browser, "send-again", broken)
     form["message"] += ask(browser, "send-again", whole)["message"]
-    said = confirm(browser, "send-again", form)
-    assert f"q #{broken.pk}" in said
-    assert "not JSON" in said
-    assert "Send again: 1 message." in said
+    page = confirm(browser, "send-again", form)
+    assert f"q #{broken.pk}" in page
+    assert "not JSON" in page
+    assert "Send again: 1 message." in page
 
 
 # -- another queue ----------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_a_message_goes_to_the_queue_that_the_page_asks_for(browser: Client) -> 
     assert LogEntry.objects.get().change_message == "Moved to there."
 
 
-def test_a_queue_that_is_nowhere_is_asked_about_once_more(browser: Client) -> None:
+def test_a_queue_that_is_nowhere_needs_a_second_confirmation(browser: Client) -> None:
     message = make_ready()
     form = ask(browser, "move", message)
     for bad in ("", "no good", "thier", "dbqueue.operations"):
@@ -233,14 +233,14 @@ def test_a_queue_that_is_nowhere_is_asked_about_once_more(browser: Client) -> No
 
 
 def test_what_can_not_be_in_that_queue_is_reported_and_the_others_go_on(browser: Client) -> None:
-    first, taken, there = make_ready(), make_ready(key="k"), make_ready("there", key="k")
+    first, keyed, there = make_ready(), make_ready(key="k"), make_ready("there", key="k")
     form = ask(browser, "move", first)
-    for message in (taken, there):
+    for message in (keyed, there):
         form["message"] += ask(browser, "move", message)["message"]
-    said = confirm(browser, "move", form | {"queue": "there"})
-    assert "Move: 1 message." in said
-    assert f"q #{taken.pk} a newer live message has its key 'k'." in said
-    assert f"there #{there.pk} is in that queue already." in said
+    page = confirm(browser, "move", form | {"queue": "there"})
+    assert "Move: 1 message." in page
+    assert f"q #{keyed.pk} a newer live message has its key 'k'." in page
+    assert f"there #{there.pk} is in that queue already." in page
 
 
 def test_a_stale_page_moves_nothing_out_of_a_third_queue(browser: Client) -> None:

@@ -16,57 +16,57 @@ from tests.factories import row
 pytestmark = pytest.mark.django_db
 
 
-def claimed_meanwhile(message: Message) -> None:
+def claimed_since(message: Message) -> None:
     assert Message.objects.claim(1, queue="q")
 
 
-def claimed_and_given_back(message: Message) -> None:
+def claimed_and_released(message: Message) -> None:
     Message.objects.claim(1, queue="q")[0].release()
 
 
-def updated_meanwhile(message: Message) -> None:
+def updated_since(message: Message) -> None:
     outcome = Message.objects.enqueue({"n": 2}, queue="q", key="k", on_conflict="update").outcome
     assert outcome == "updated"
 
 
-def done_meanwhile(message: Message) -> None:
+def done_since(message: Message) -> None:
     message.ack()
 
 
-def taken_by_another(message: Message) -> None:
+def claimed_by_another(message: Message) -> None:
     message.release()
     assert Message.objects.claim(1, queue="q")
 
 
-def requeued_meanwhile(message: Message) -> None:
+def requeued_since(message: Message) -> None:
     assert Message.objects.filter(pk=message.pk).requeue() == 1
 
 
 STALE = [
-    ("drop", make_ready, claimed_meanwhile),
-    ("drop", make_ready, claimed_and_given_back),
-    ("drop", make_ready, updated_meanwhile),
-    ("reject", make_ready, claimed_meanwhile),
-    ("reject", make_ready, updated_meanwhile),
-    ("reject", make_stuck, taken_by_another),
-    ("release", make_stuck, done_meanwhile),
-    ("release", make_stuck, taken_by_another),
-    ("release", make_stuck, updated_meanwhile),
-    ("requeue", make_stuck, done_meanwhile),
-    ("requeue", make_stuck, taken_by_another),
-    ("requeue", make_dead, requeued_meanwhile),
-    ("drop", make_dead, requeued_meanwhile),
-    ("send-again", make_dead, requeued_meanwhile),
+    ("drop", make_ready, claimed_since),
+    ("drop", make_ready, claimed_and_released),
+    ("drop", make_ready, updated_since),
+    ("reject", make_ready, claimed_since),
+    ("reject", make_ready, updated_since),
+    ("reject", make_stuck, claimed_by_another),
+    ("release", make_stuck, done_since),
+    ("release", make_stuck, claimed_by_another),
+    ("release", make_stuck, updated_since),
+    ("requeue", make_stuck, done_since),
+    ("requeue", make_stuck, claimed_by_another),
+    ("requeue", make_dead, requeued_since),
+    ("drop", make_dead, requeued_since),
+    ("send-again", make_dead, requeued_since),
 ]
 
 
-@pytest.mark.parametrize(("verb", "make", "meanwhile"), STALE)
+@pytest.mark.parametrize(("verb", "make", "act"), STALE)
 def test_a_stale_page_changes_nothing(
-    browser: Client, verb: str, make: Callable[..., Message], meanwhile: Callable[[Message], None]
+    browser: Client, verb: str, make: Callable[..., Message], act: Callable[[Message], None]
 ) -> None:
     message = make(key="k")
     form = ask(browser, verb, message)
-    meanwhile(message)
+    act(message)
     before = row(message)
     assert "changed in the meantime, left alone" in confirm(browser, verb, form)
     assert row(message) == before
@@ -80,8 +80,8 @@ def test_a_page_is_good_for_once(browser: Client, verb: str, make: Callable[...,
     form = ask(browser, verb, message)
     confirm(browser, verb, form)
     before = row(message)
-    said = confirm(browser, verb, form)
-    assert "left alone" in said or "nothing was done twice" in said
+    page = confirm(browser, verb, form)
+    assert "left alone" in page or "nothing was done twice" in page
     assert row(message) == before
     assert LogEntry.objects.count() == 1
     assert Message.objects.count() == (2 if verb == "send-again" else 1)
@@ -91,9 +91,9 @@ def test_the_others_go_on_when_one_moved(browser: Client) -> None:
     dead = [make_dead() for _ in range(3)]
     form = {"message": [ask(browser, "requeue", message)["message"][0] for message in dead]}
     Message.objects.filter(pk=dead[1].pk).requeue()
-    said = confirm(browser, "requeue", form)
-    assert "Requeue: 2 messages." in said
-    assert f"q #{dead[1].pk} changed in the meantime, left alone." in said
+    page = confirm(browser, "requeue", form)
+    assert "Requeue: 2 messages." in page
+    assert f"q #{dead[1].pk} changed in the meantime, left alone." in page
 
 
 def test_an_archived_message_is_reported(browser: Client) -> None:

@@ -108,7 +108,7 @@ def test_nothing_is_cut_off_and_all_can_be_read_in_the_dark(page: Page) -> None:
     assert not wrong, "\n".join(f"{where}\n  " + "\n  ".join(what) for where, what in wrong.items())
 
 
-def test_the_failures_list_looks_like_this_and_breaks_no_name_within_a_part(page: Page) -> None:
+def test_the_failures_list_matches_its_picture_and_breaks_no_name_within_a_part(page: Page) -> None:
     fill(User.objects.get())
     page.log_in()
     page.open(url("changelist", model="failure"))

@@ -14,7 +14,7 @@ MODELS = ("message", "archivedmessage", "queue", "worker", "failure", "bulkopera
 
 @pytest.mark.parametrize("use_tz", [True, False])
 @pytest.mark.parametrize("model", MODELS)
-def test_a_page_says_that_its_times_are_utc_where_others_are_local(
+def test_a_page_shows_that_its_times_are_utc_where_others_are_local(
     admin_client: Client, model: str, use_tz: bool
 ) -> None:
     with override_settings(USE_TZ=use_tz, TIME_ZONE="America/New_York"):
@@ -23,7 +23,7 @@ def test_a_page_says_that_its_times_are_utc_where_others_are_local(
 
 
 @pytest.mark.parametrize("use_tz", [True, False])
-def test_a_messages_page_says_so_beside_its_name(admin_client: Client, use_tz: bool) -> None:
+def test_a_messages_page_shows_it_next_to_its_name(admin_client: Client, use_tz: bool) -> None:
     message = Message.objects.enqueue({"a": 1}, queue="q")
     with override_settings(USE_TZ=use_tz, TIME_ZONE="America/New_York"):
         page = admin_client.get(url("change", message.pk)).content.decode()

@@ -106,7 +106,7 @@ class Plan:
     def watched(self, send: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
         """Make a function that looks before and after it sends something."""
 
-        def look_and_send(*args: Any) -> Any:
+        def check_and_send(*args: Any) -> Any:
             number = _current.number
             if number is None:
                 return send(*args)
@@ -125,7 +125,7 @@ class Plan:
             self.at(number, f"after {what}")
             return answer
 
-        return look_and_send
+        return check_and_send
 
     def at(self, number: int, point: str) -> None:
         """Note the point, and die if the plan says so and it hasn't happened yet."""

@@ -34,20 +34,20 @@ def test_the_database_of_the_tests_keeps_every_promise(session: BaseDatabaseWrap
     call_command("check", databases=["default"], stdout=StringIO())
 
 
-def test_other_databases_are_not_asked(session: BaseDatabaseWrapper) -> None:
+def test_other_databases_are_not_queried(session: BaseDatabaseWrapper) -> None:
     with override_settings(DBQUEUE={"DATABASE": 5}, DATABASE_ROUTERS=[To("elsewhere")]):
         session.close()
         assert check_databases(None) == check_databases([]) == check_databases(["default"]) == []
         assert session.connection is None
 
 
-@pytest.mark.parametrize(("said", "router"), [("default", "elsewhere"), (None, "default"), ("nowhere", "default")])
+@pytest.mark.parametrize(("alias", "router"), [("default", "elsewhere"), (None, "default"), ("nowhere", "default")])
 def test_the_setting_names_the_database_to_check_and_else_a_router_does(
-    session: BaseDatabaseWrapper, monkeypatch: Any, said: str | None, router: str
+    session: BaseDatabaseWrapper, monkeypatch: Any, alias: str | None, router: str
 ) -> None:
     with (
         monkeypatch.context() as changed,
-        override_settings(DBQUEUE={"DATABASE": said}, DATABASE_ROUTERS=[To(router)]),
+        override_settings(DBQUEUE={"DATABASE": alias}, DATABASE_ROUTERS=[To(router)]),
     ):
         changed.setattr(connections["default"], "vendor", "oracle")
         assert ids(check_databases(["default", "elsewhere"])) == ["E011"]
@@ -115,10 +115,10 @@ def test_manage_py_check_fails_with_the_text(session: BaseDatabaseWrapper, monke
 def test_every_id_stands_in_the_table_and_is_used() -> None:
     from pathlib import Path
 
-    said = set(re.findall(r"\| ([EW]0\d\d) \|", own.__doc__ or ""))
+    listed = set(re.findall(r"\| ([EW]0\d\d) \|", own.__doc__ or ""))
     sources = [*Path(own.__file__).parent.glob("*.py"), Path(backend_checks.__file__)]
     used = {found for path in sources for found in re.findall(r'"dbqueue\.([EW]\w+)"', path.read_text())}
-    assert said == used
+    assert listed == used
 
 
 @contextmanager

@@ -52,16 +52,16 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_check_names_each_that_the_server_enforces(project: Project) -> None:
-    said = project.run("python manage.py check")
-    assert said.count("(dbqueue.W023)") == 2
-    assert "accounts.Order.message is a foreign key to messages" in said
-    assert "accounts.Order_others.message is a foreign key to messages" in said
-    assert "db_constraint=False" in said
+    output = project.run("python manage.py check")
+    assert output.count("(dbqueue.W023)") == 2
+    assert "accounts.Order.message is a foreign key to messages" in output
+    assert "accounts.Order_others.message is a foreign key to messages" in output
+    assert "db_constraint=False" in output
 
 
 def test_inside_a_callers_transaction_too_the_archive_passes_by_what_they_hold(project: Project) -> None:
     project.run("python manage.py makemigrations accounts")
     project.run("python manage.py migrate")
     project.write("work.py", ARCHIVE)
-    said = project.run("python work.py").splitlines()
-    assert [line for line in said if not line.startswith("left in the table")] == ["2", "2", "[1, 4]"]
+    output = project.run("python work.py").splitlines()
+    assert [line for line in output if not line.startswith("left in the table")] == ["2", "2", "[1, 4]"]

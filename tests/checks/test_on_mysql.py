@@ -147,7 +147,7 @@ def test_payloads_larger_than_a_packet_are_warned_of(session: BaseDatabaseWrappe
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", ["\\" * 3_000, "\N{PILE OF POO}" * 3_000, "x\N{PILE OF POO}" * 400_000])
-def test_messages_that_are_sent_together_fit_the_packet_that_is_asked_for(text: str) -> None:
+def test_messages_that_are_sent_together_fit_the_packet_that_is_required(text: str) -> None:
     assert judged(mysql_facts.packet_size, {"max_allowed_packet": str(4 * 1024 * 1024)}) == []
     [warning] = judged(mysql_facts.packet_size, {"max_allowed_packet": str(3 * 1024 * 1024)})
     assert warning.id == "dbqueue.W013"

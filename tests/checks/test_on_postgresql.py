@@ -20,7 +20,7 @@ def test_psycopg_2_is_refused(session: BaseDatabaseWrapper, monkeypatch: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("setting", "check", "says"),
+    ("setting", "check", "words"),
     [
         ("synchronous_commit = off", "dbqueue.W010", "synchronous_commit off"),
         ("default_transaction_isolation = 'serializable'", "dbqueue.W011", "SERIALIZABLE"),
@@ -28,13 +28,13 @@ def test_psycopg_2_is_refused(session: BaseDatabaseWrapper, monkeypatch: Any) ->
     ids=["it answers before it is on disk", "another isolation"],
 )
 def test_a_session_that_is_not_as_it_should_be_is_warned_of(
-    session: BaseDatabaseWrapper, setting: str, check: str, says: str
+    session: BaseDatabaseWrapper, setting: str, check: str, words: str
 ) -> None:
     with session.cursor() as cursor:
         cursor.execute(f"SET {setting}")
     [message] = check_alias("default")
     assert message.id == check
-    assert says in message.msg
+    assert words in message.msg
 
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
@@ -44,7 +44,7 @@ def test_a_server_that_a_crash_can_damage_is_warned_of(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "found"), [("REPEATABLE_READ", ["dbqueue.W011"]), ("READ_COMMITTED", [])])
-def test_the_isolation_that_options_say_counts(
+def test_the_isolation_that_options_set_counts(
     session: BaseDatabaseWrapper, monkeypatch: Any, name: str, found: list[str]
 ) -> None:
     from django.db.backends.postgresql.psycopg_any import IsolationLevel

@@ -62,7 +62,7 @@ def test_a_library_without_json_forbids_a_worker(session: BaseDatabaseWrapper, m
         assert ids() == ["E012"]
 
 
-def test_a_file_that_cannot_be_opened_is_not_taken_for_a_library_without_json(session: BaseDatabaseWrapper) -> None:
+def test_a_file_that_cannot_be_opened_is_not_mistaken_for_a_library_without_json(session: BaseDatabaseWrapper) -> None:
     other = session.copy()
     other.settings_dict["NAME"] = "/nowhere/db.sqlite3"
     [message] = check_connection(other)

@@ -69,12 +69,12 @@ def project(tmp_path: Path) -> Project:
 
 def answers(project: Project, *commands: str) -> list[str]:
     """Return what each command says, all of them in one process."""
-    said = project.run(f"python -u ask.py {' '.join(map(shlex.quote, commands))} 2>&1")
-    return [part.partition("\n")[2] for part in said.split("$ ")[1:]]
+    output = project.run(f"python -u ask.py {' '.join(map(shlex.quote, commands))} 2>&1")
+    return [part.partition("\n")[2] for part in output.split("$ ")[1:]]
 
 
 @pytest.mark.parametrize("backport", ["installed as an app", "only there"])
-def test_errors_of_tasks_are_told_by_check_and_doctor_and_no_worker_starts(project: Project, backport: str) -> None:
+def test_errors_of_tasks_are_reported_by_check_and_doctor_and_no_worker_starts(project: Project, backport: str) -> None:
     if backport == "installed as an app":
         project.write("shop/settings.py", OF_THE_BACKPORT)
     project.write("shop/settings.py", TASKS.format(options=WRONG))
@@ -83,12 +83,12 @@ def test_errors_of_tasks_are_told_by_check_and_doctor_and_no_worker_starts(proje
     assert sorted(found) == ["E020", "E021", "E022"]
     assert "The queue 'default' of TASKS['default'] has the consumer accounts.queue_consumers.handle" in found["E020"]
     assert check.count("(dbqueue.") == 3, "each is told once"
-    for told in others:
-        assert all(sentence in told for sentence in found.values()), told
-        assert "refused:" in told
+    for answer in others:
+        assert all(sentence in answer for sentence in found.values()), answer
+        assert "refused:" in answer
 
 
-def test_a_warning_of_tasks_is_told_once(project: Project) -> None:
+def test_a_warning_of_tasks_is_reported_once(project: Project) -> None:
     project.write("shop/settings.py", TASKS.format(options={"QUEUES": ["forgetful"]}))
     check, _, doctor = answers(project, "check", "migrate", "queue_doctor")
     assert check.count("(dbqueue.") == check.count("(dbqueue.W020)") == 1
@@ -102,7 +102,7 @@ def test_a_backend_for_any_queue_does_not_leave_tasks_to_a_consumer_unheard(proj
     assert "tasks that name none go to 'default': the consumer accounts.queue_consumers.handle gets them" in check
 
 
-def test_consumers_that_cannot_be_imported_are_told_by_check(project: Project) -> None:
+def test_consumers_that_cannot_be_imported_are_reported_by_check(project: Project) -> None:
     project.write("accounts/queue_consumers.py", "\nimport no_such_module\n")
     check, worker = answers(project, "check", "run_queue_worker")
     assert "(dbqueue.E024) accounts.queue_consumers can't be imported: ModuleNotFoundError: No module named" in check
@@ -120,10 +120,10 @@ def test_consumers_that_query_as_they_are_imported_forbid_no_migration(project: 
     assert "no issues" in after
 
 
-def test_consumers_that_end_the_process_are_told_with_a_sentence(project: Project) -> None:
+def test_consumers_that_end_the_process_are_reported_with_a_sentence(project: Project) -> None:
     project.write("accounts/queue_consumers.py", "\nimport sys\n\nsys.exit(3)\n")
     check, _, *others = answers(project, "check", "migrate --skip-checks", "run_queue_worker", "queue_doctor")
-    for told in (check, *others):
-        assert "accounts.queue_consumers ended the process while it was imported (SystemExit: 3)" in told
-        assert "refused:" in told
-        assert "Traceback" not in told
+    for answer in (check, *others):
+        assert "accounts.queue_consumers ended the process while it was imported (SystemExit: 3)" in answer
+        assert "refused:" in answer
+        assert "Traceback" not in answer

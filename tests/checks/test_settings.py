@@ -11,7 +11,7 @@ from django_dbqueue.checks import blocking_errors
 from django_dbqueue.checks.settings_checks import PER_QUEUE_RULES, TOP_LEVEL_RULES, check_settings
 
 
-def said_of(dbqueue: Any) -> list[CheckMessage]:
+def messages_of(dbqueue: Any) -> list[CheckMessage]:
     with override_settings(DBQUEUE=dbqueue):
         return [message for message in run_checks() if message.id.startswith("dbqueue.")]
 
@@ -43,18 +43,18 @@ def test_every_setting_and_every_option_has_a_rule_that_its_default_keeps() -> N
         {"QUEUES": {"e.mails:1-a_b": {"timeout": 0.5, "backoff": 0, "backoff_max": 0, "priority": 100}}},
     ],
 )
-def test_good_settings_are_silent(dbqueue: dict[str, Any]) -> None:
-    assert said_of(dbqueue) == []
+def test_good_settings_raise_nothing(dbqueue: dict[str, Any]) -> None:
+    assert messages_of(dbqueue) == []
 
 
-def test_no_settings_at_all_are_silent(settings: Any) -> None:
+def test_no_settings_at_all_raise_nothing(settings: Any) -> None:
     del settings.DBQUEUE
     assert check_settings() == []
 
 
 @pytest.mark.parametrize("dbqueue", [None, 0, "", "default", [], [("DATABASE", "default")], object(), dict])
 def test_settings_that_are_no_dict_are_one_error(dbqueue: Any) -> None:
-    assert only(said_of(dbqueue)).id == "dbqueue.E001"
+    assert only(messages_of(dbqueue)).id == "dbqueue.E001"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_settings_that_are_no_dict_are_one_error(dbqueue: Any) -> None:
         ({None: 8}, "None", "Valid names are CONCURRENCY, DATABASE"),
     ],
 )
-def test_an_unknown_name_is_an_error_that_says_what_was_meant(dbqueue: dict[Any, Any], place: str, hint: str) -> None:
-    message = only(said_of(dbqueue))
+def test_an_unknown_name_is_an_error_that_names_what_was_meant(dbqueue: dict[Any, Any], place: str, hint: str) -> None:
+    message = only(messages_of(dbqueue))
     assert message.id == "dbqueue.E002"
     assert place in message.msg
     assert hint in message.hint
@@ -110,7 +110,7 @@ def test_a_wrong_option_is_an_error_that_names_its_place(name: str, values: list
             ({"DEFAULTS": {name: value}}, "DBQUEUE['DEFAULTS']"),
             ({"QUEUES": {"emails": {name: value}}}, "DBQUEUE['QUEUES']['emails']"),
         ):
-            message = only(said_of(dbqueue))
+            message = only(messages_of(dbqueue))
             assert message.id == "dbqueue.E003"
             assert message.msg.startswith(f"{place}['{name}'] must be ")
             assert "for the default" in message.hint
@@ -136,32 +136,32 @@ def test_a_wrong_option_is_an_error_that_names_its_place(name: str, values: list
     ],
 )
 def test_a_wrong_setting_is_an_error(dbqueue: dict[str, Any]) -> None:
-    assert only(said_of(dbqueue)).id == "dbqueue.E003"
+    assert only(messages_of(dbqueue)).id == "dbqueue.E003"
 
 
 @pytest.mark.parametrize("name", ["", " a", "a b", "ä", "-a", "a" * 65, "a\n", 5, None, b"a", ("a",)])
 def test_a_name_that_no_queue_can_have_is_an_error(name: Any) -> None:
-    message = only(said_of({"QUEUES": {name: {}}}))
+    message = only(messages_of({"QUEUES": {name: {}}}))
     assert message.id == "dbqueue.E004"
     assert len(message.msg) < 200
 
 
-def test_a_database_that_is_not_in_databases_is_an_error_that_says_what_was_meant() -> None:
-    message = only(said_of({"DATABASE": "defautl"}))
+def test_a_database_that_is_not_in_databases_is_an_error_that_names_what_was_meant() -> None:
+    message = only(messages_of({"DATABASE": "defautl"}))
     assert message.id == "dbqueue.E005"
     assert "Did you mean 'default'?" in message.hint
 
 
 def test_a_first_backoff_longer_than_the_longest_is_warned_of() -> None:
-    assert only(said_of({"DEFAULTS": {"backoff": 60, "backoff_max": 30}})).id == "dbqueue.W001"
+    assert only(messages_of({"DEFAULTS": {"backoff": 60, "backoff_max": 30}})).id == "dbqueue.W001"
     inherited = {"DEFAULTS": {"backoff": 60}, "QUEUES": {"a": {"backoff_max": 30}, "b": {"lease": 30}}}
-    message = only(said_of(inherited))
+    message = only(messages_of(inherited))
     assert message.id == "dbqueue.W001"
     assert "['a']" in message.msg
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "words"),
     [
         ({"group_rate": "10/d"}, '"10/s", "100/m" or "5000/h"'),
         ({"group_rate": 10}, "or None, not 10"),
@@ -172,25 +172,25 @@ def test_a_first_backoff_longer_than_the_longest_is_warned_of() -> None:
         ({"on_dead": "stop"}, "'next' or 'hold'"),
     ],
 )
-def test_an_option_of_groups_that_can_not_be_says_what_it_must_be(options: dict[str, Any], says: str) -> None:
-    message = only(said_of({"QUEUES": {"a": options}}))
+def test_an_option_of_groups_that_can_not_be_names_what_it_must_be(options: dict[str, Any], words: str) -> None:
+    message = only(messages_of({"QUEUES": {"a": options}}))
     assert message.id == "dbqueue.E003"
-    assert says in message.msg
+    assert words in message.msg
 
 
 def test_a_burst_that_is_no_larger_than_the_limit_is_warned_of() -> None:
-    message = only(said_of({"DEFAULTS": {"group_limit": 8}, "QUEUES": {"a": {"group_burst": 8}}}))
+    message = only(messages_of({"DEFAULTS": {"group_limit": 8}, "QUEUES": {"a": {"group_burst": 8}}}))
     assert message.id == "dbqueue.W004"
     assert "['a']" in message.msg
-    assert said_of({"QUEUES": {"a": {"group_limit": 4, "group_burst": 8, "group_rate": "10/s"}}}) == []
+    assert messages_of({"QUEUES": {"a": {"group_limit": 4, "group_burst": 8, "group_rate": "10/s"}}}) == []
 
 
 def test_a_lease_too_short_to_be_extended_is_warned_of() -> None:
-    assert only(said_of({"QUEUES": {"a": {"lease": 1}}})).id == "dbqueue.W002"
+    assert only(messages_of({"QUEUES": {"a": {"lease": 1}}})).id == "dbqueue.W002"
 
 
-def test_each_mistake_is_said_at_once() -> None:
-    found = said_of({"DATABASE": "x", "Y": 1, "DEFAULTS": {"lease": 0, "z": 1}, "QUEUES": {"": 5}})
+def test_each_mistake_is_reported_at_once() -> None:
+    found = messages_of({"DATABASE": "x", "Y": 1, "DEFAULTS": {"lease": 0, "z": 1}, "QUEUES": {"": 5}})
     assert sorted(message.id[-4:] for message in found) == ["E002", "E002", "E003", "E003", "E004", "E005"]
 
 
@@ -200,8 +200,8 @@ class Unspeakable:
 
 
 def test_a_value_that_can_not_be_shown_is_still_an_error() -> None:
-    assert only(said_of({"DEFAULTS": {"lease": Unspeakable()}})).id == "dbqueue.E003"
-    assert only(said_of(Unspeakable())).id == "dbqueue.E001"
+    assert only(messages_of({"DEFAULTS": {"lease": Unspeakable()}})).id == "dbqueue.E003"
+    assert only(messages_of(Unspeakable())).id == "dbqueue.E001"
 
 
 @pytest.mark.django_db

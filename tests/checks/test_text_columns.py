@@ -16,7 +16,7 @@ from django.db.models import CharField, TextField
 from django_dbqueue.checks.text_columns import check_columns, listed, mended, spoiled
 
 APP = "django_dbqueue"
-SAID = "Ошибка, \N{PILE OF POO}"
+TEXT = "Ошибка, \N{PILE OF POO}"
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -45,10 +45,10 @@ def run(session: BaseDatabaseWrapper, sql: str, *params: str) -> list[Any]:
 
 def pause(session: BaseDatabaseWrapper, name: str) -> None:
     sql = "INSERT INTO django_dbqueue_queue (name, is_paused, created_at, pause_reason) VALUES (%s, 1, NOW(), %s)"
-    run(session, sql, name, SAID)
+    run(session, sql, name, TEXT)
 
 
-def test_each_text_field_says_its_characters() -> None:
+def test_each_text_field_names_its_characters() -> None:
     fields = [
         field
         for model in apps.get_app_config(APP).get_models()
@@ -56,8 +56,8 @@ def test_each_text_field_says_its_characters() -> None:
         if isinstance(field, CharField | TextField)
     ]
     assert fields
-    silent = [field for field in fields if " COLLATE " not in (field.db_type(connection) or "")]
-    assert silent == [], "a column of these gets the default of the database: use the fields of models/fields.py"
+    unnamed = [field for field in fields if " COLLATE " not in (field.db_type(connection) or "")]
+    assert unnamed == [], "a column of these gets the default of the database: use the fields of models/fields.py"
 
 
 @pytest.mark.parametrize("characters", ["utf8mb3", "latin1"])
@@ -75,5 +75,5 @@ def test_a_database_that_lacks_characters_holds_all_of_ours(characters: str) -> 
         assert "django_dbqueue_queue (name, paused_by, pause_reason)" in warning.msg
         run(other, mended(spoiled(other), other))
         pause(other, "as mended")
-        assert run(other, "SELECT pause_reason, paused_by FROM django_dbqueue_queue") == [(SAID, "")]
+        assert run(other, "SELECT pause_reason, paused_by FROM django_dbqueue_queue") == [(TEXT, "")]
         assert (listed(spoiled(other)), list(check_columns(other))) == ("", [])

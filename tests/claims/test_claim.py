@@ -60,7 +60,7 @@ def test_the_claim_writes_whose_it_is_and_until_when(database: str, mode: str, r
     assert (stored["finished_at"], stored["error"]) == (None, None)
 
 
-def test_the_message_that_is_given_out_says_what_its_row_says() -> None:
+def test_the_message_that_is_returned_has_what_its_row_has() -> None:
     waiting(payload={"a": 1}, key="k", headers={"h": 1}, priority=4)
     message = claim_one(lease=45.5)
     for name, value in row(message).items():
@@ -79,7 +79,7 @@ def test_every_claim_has_a_token_of_its_own_that_all_its_messages_share() -> Non
     assert tokens[0] != tokens[1]
 
 
-def test_a_message_that_is_taken_is_not_given_out_again() -> None:
+def test_a_message_that_is_claimed_is_not_returned_again() -> None:
     waiting()
     assert len(claimed()) == 1
     assert claimed() == []
@@ -91,14 +91,14 @@ def test_running_done_and_dead_ones_are_not_given_out(make: Any) -> None:
     assert claimed() == []
 
 
-def test_a_claim_gives_out_no_more_than_was_asked_for_and_leaves_the_others() -> None:
+def test_a_claim_returns_no_more_than_was_requested_and_leaves_the_others() -> None:
     Message.objects.enqueue_many(range(10), queue=QUEUE)
     assert claimed(4) == [0, 1, 2, 3]
     assert Message.objects.ready(QUEUE).count() == 6
     assert claimed(100) == [4, 5, 6, 7, 8, 9]
 
 
-def test_a_claim_of_many_priorities_gives_out_no_more_than_was_asked_for() -> None:
+def test_a_claim_of_many_priorities_returns_no_more_than_was_requested() -> None:
     for priority in (1, 2, 3):
         for number in range(3):
             waiting(payload=(priority, number), priority=priority)
@@ -134,11 +134,11 @@ def test_the_order_is_priority_then_due_time_then_id() -> None:
         let_pass(message, message.payload[1])
     same_moment = row(made[2])["available_at"]
     Message.objects.filter(pk__in=[made[2].pk, made[3].pk]).update(available_at=same_moment)
-    got = Message.objects.claim(100, queue=QUEUE)
-    assert [message.payload for message in got] == [
+    found = Message.objects.claim(100, queue=QUEUE)
+    assert [message.payload for message in found] == [
         [priority, age] for priority in (100, 7, 0, -100) for age in (30, 20, 20, 10)
     ]
-    zero = [message.pk for message in got if message.payload[0] == 0]
+    zero = [message.pk for message in found if message.payload[0] == 0]
     assert zero == [made[1].pk, made[2].pk, made[3].pk, made[0].pk]
 
 
@@ -156,7 +156,7 @@ def test_what_is_due_earlier_goes_before_what_came_earlier() -> None:
     assert claimed() == ["retried", "young"]
 
 
-def test_a_delayed_message_of_a_higher_priority_holds_nobody_up() -> None:
+def test_a_delayed_message_of_a_higher_priority_holds_nothing_up() -> None:
     waiting(payload="later", priority=100, delay=60)
     waiting(payload="now")
     assert claimed() == ["now"]
@@ -187,7 +187,7 @@ def test_a_claim_inside_atomic_is_refused_with_a_sentence() -> None:
 
 
 @transactional
-def test_a_claim_with_autocommit_off_is_refused_since_nobody_would_commit_it() -> None:
+def test_a_claim_with_autocommit_off_is_refused_since_it_would_not_be_committed() -> None:
     message = waiting()
     before = row(message)
     transaction.set_autocommit(False)
@@ -227,12 +227,12 @@ BAD_CLAIMS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), BAD_CLAIMS, ids=str)
-def test_a_claim_says_which_argument_is_wrong_and_takes_nothing(options: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("options", "error"), BAD_CLAIMS, ids=str)
+def test_a_claim_names_the_argument_that_is_wrong_and_claims_nothing(options: dict[str, Any], error: str) -> None:
     waiting()
     before = rows()
     arguments = {"limit": 1, "queue": QUEUE} | options
-    with pytest.raises(InvalidMessage, match=said):
+    with pytest.raises(InvalidMessage, match=error):
         Message.objects.claim(arguments.pop("limit"), **arguments)
     assert rows() == before
 
@@ -247,8 +247,8 @@ def test_a_lease_of_nothing_that_sql_wrote_is_none_and_the_claims_own_holds() ->
     for number in range(2):
         written_by_sql(f'"{number}"', lease_seconds=0)
     [message] = Message.objects.claim(1, queue=QUEUE, lease=600)
-    [taken] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=600, max_reads=5)
-    assert (message.lease_seconds, taken.lease_seconds, taken.message.lease_seconds) == (600, 600, 600)
+    [found] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=600, max_reads=5)
+    assert (message.lease_seconds, found.lease_seconds, found.message.lease_seconds) == (600, 600, 600)
     assert Message.objects.running(QUEUE).filter(lease_seconds=600).count() == 2
 
 

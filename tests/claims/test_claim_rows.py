@@ -25,25 +25,25 @@ pytestmark = pytest.mark.django_db
 
 def test_the_message_of_a_claimed_row_is_made_once_whoever_asks() -> None:
     waiting()
-    [taken] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=60, max_reads=5)
-    assert taken.made is None
+    [claimed] = Claimer(Message, DjangoSession("default"), QUEUE).take(1, lease=60, max_reads=5)
+    assert claimed.made is None
     begun = threading.Barrier(2)
 
     def ask() -> Any:
         begun.wait(patience(10))
-        return taken.message
+        return claimed.message
 
     with ThreadPoolExecutor(2) as pool:
         first, second = [each.result(patience(10)) for each in [pool.submit(ask), pool.submit(ask)]]
-    assert first is second is taken.message
-    assert (first.pk, first.claim) == (taken.claim.id, taken.claim)
+    assert first is second is claimed.message
+    assert (first.pk, first.claim) == (claimed.claim.id, claimed.claim)
 
 
-def test_a_body_that_is_larger_than_was_asked_for_stays_in_the_database_until_it_is_read() -> None:
+def test_a_body_that_is_larger_than_was_requested_stays_in_the_database_until_it_is_read() -> None:
     for text in ("é" * 50, "é" * 50 + "!"):
         waiting(payload=text)
     claimer = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=100)
-    fits, left = (taken.message for taken in claimer.take(2, lease=60, max_reads=5))
+    fits, left = (claimed.message for claimed in claimer.take(2, lease=60, max_reads=5))
     assert ("body" in fits.__dict__, "body" in left.__dict__) == (True, False)
     for message in (fits, left):
         read_body(session_of("default"), message)
@@ -51,31 +51,31 @@ def test_a_body_that_is_larger_than_was_asked_for_stays_in_the_database_until_it
     assert (fits.payload, left.payload) == ("é" * 50, "é" * 50 + "!")
 
 
-def test_a_body_is_read_by_who_still_holds_the_claim_and_by_nobody_else() -> None:
+def test_a_body_is_read_by_who_still_holds_the_claim_and_by_no_other() -> None:
     waiting(payload="x", key="k")
     claimer = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=0)
-    [taken] = claimer.take(1, lease=60, max_reads=5)
+    [claimed] = claimer.take(1, lease=60, max_reads=5)
     waiting(payload="newer", key="k", on_conflict="update")
     with pytest.raises(LeaseLost):
-        read_body(session_of("default"), taken.message)
+        read_body(session_of("default"), claimed.message)
 
 
-def test_what_was_read_for_the_handler_is_let_go_and_read_anew_by_who_asks_later() -> None:
+def test_what_was_read_for_the_handler_is_let_go_and_read_again_by_who_needs_it_later() -> None:
     waiting(payload="x")
-    [taken] = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=0).take(1, lease=60, max_reads=5)
-    message = taken.message
+    [claimed] = Claimer(Message, DjangoSession("default"), QUEUE, most_bytes=0).take(1, lease=60, max_reads=5)
+    message = claimed.message
     read_body(session_of("default"), message)
-    message.decode_ahead()
-    taken.let_go()
-    assert not {"body", "_ahead"} & message.__dict__.keys()
+    message.decode_now()
+    claimed.let_go()
+    assert not {"body", "_decoded"} & message.__dict__.keys()
     assert message.payload == "x"
 
 
-def test_what_is_known_of_a_claimed_row_is_what_its_message_says() -> None:
+def test_what_is_known_of_a_claimed_row_is_what_its_message_has() -> None:
     waiting()
     waiting(max_reads=2, lease=7)
-    for taken in Claimer(Message, DjangoSession("default"), QUEUE).take(2, lease=60, max_reads=5):
-        known = (taken.read_count, taken.max_reads, taken.crashes, taken.lease_seconds)
-        message = taken.message
+    for claimed in Claimer(Message, DjangoSession("default"), QUEUE).take(2, lease=60, max_reads=5):
+        known = (claimed.read_count, claimed.max_reads, claimed.crashes, claimed.lease_seconds)
+        message = claimed.message
         assert known == (message.read_count, message.max_reads, message.crashes, message.lease_seconds)
         assert known == tuple(row(message)[name] for name in ("read_count", "max_reads", "crashes", "lease_seconds"))

@@ -46,7 +46,7 @@ def claim(claimer: Claimer, limit: int = 10) -> list[object]:
     return [message.payload for message in claimer.claim(limit, lease=60.0, max_reads=5)]
 
 
-def give_back_one(claimer: Claimer, clock: Clock) -> None:
+def release_one(claimer: Claimer, clock: Clock) -> None:
     """Claim two, in a look that takes a second and comes back short, and release the first."""
     clock.step = 0.5
     Message.objects.enqueue_many(["first", "second"])
@@ -64,19 +64,19 @@ def assert_all_is_seen_after_a_short_claim(claimer: Claimer) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_after_a_short_claim_the_next_one_sees_all_where_looks_are_cheap(claimer: Claimer) -> None:
+def test_after_a_short_claim_the_next_one_sees_all_where_reads_are_cheap(claimer: Claimer) -> None:
     assert_all_is_seen_after_a_short_claim(claimer)
 
 
-def test_a_look_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
-    give_back_one(claimer, clock)
+def test_a_read_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
+    release_one(claimer, clock)
     # SQLite takes no mark: nothing lies before one but what is ready
     assert claim(claimer) == (["first"] if connection.vendor == "sqlite" else [])
     assert not claimer.low_water.saw_all
 
 
 @pytest.mark.parametrize(("rows", "is_dear"), [(2, True), (40, False)])
-def test_a_look_is_not_dear_for_the_rows_that_it_takes(
+def test_a_read_is_not_dear_for_the_rows_that_it_claims(
     claimer: Claimer, clock: Clock, rows: int, is_dear: bool
 ) -> None:
     Message.objects.enqueue_many(range(rows))
@@ -87,7 +87,7 @@ def test_a_look_is_not_dear_for_the_rows_that_it_takes(
     assert claimer.low_water.saw_all != is_dear
 
 
-def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
+def test_a_read_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
     clock.step = 60.0
     Message.objects.enqueue("first")
     assert claim(claimer) == ["first"]
@@ -97,7 +97,7 @@ def test_a_look_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clo
     assert claimer.low_water.saw_all
 
 
-def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
+def test_a_read_is_not_dear_because_its_transaction_had_to_wait(
     claimer: Claimer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = DjangoSession.transaction
@@ -113,21 +113,21 @@ def test_a_look_is_not_dear_because_its_transaction_had_to_wait(
     assert_all_is_seen_after_a_short_claim(claimer)
 
 
-def test_what_lies_before_the_mark_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
-    give_back_one(claimer, clock)
+def test_what_lies_before_the_mark_comes_with_the_next_read(claimer: Claimer, clock: Clock) -> None:
+    release_one(claimer, clock)
     clock.now += SHARE + 1
     assert claim(claimer) == ["first"]
     assert claimer.low_water.saw_all
 
 
-def test_what_comes_in_meanwhile_is_found_at_once(claimer: Claimer, clock: Clock) -> None:
-    give_back_one(claimer, clock)
+def test_what_comes_in_between_is_found_at_once(claimer: Claimer, clock: Clock) -> None:
+    release_one(claimer, clock)
     Message.objects.enqueue("third")
     assert "third" in claim(claimer)
     assert not claimer.low_water.saw_all
 
 
-def test_a_priority_that_has_run_empty_is_still_asked_after_a_dear_look_that_found_nothing(
+def test_a_priority_that_has_run_empty_is_still_read_after_a_dear_read_that_found_nothing(
     claimer: Claimer, clock: Clock
 ) -> None:
     clock.step = 0.5
@@ -142,15 +142,15 @@ def test_a_priority_that_has_run_empty_is_still_asked_after_a_dear_look_that_fou
     assert not claimer.low_water.saw_all
 
 
-def test_a_priority_that_was_never_seen_comes_with_the_next_look(claimer: Claimer, clock: Clock) -> None:
-    give_back_one(claimer, clock)
+def test_a_priority_that_was_never_seen_comes_with_the_next_read(claimer: Claimer, clock: Clock) -> None:
+    release_one(claimer, clock)
     Message.objects.enqueue("urgent", priority=9)
     assert "urgent" not in claim(claimer)
     clock.now += SHARE + 1
     assert "urgent" in claim(claimer)
 
 
-def test_who_knows_no_priority_looks_each_time(claimer: Claimer, clock: Clock) -> None:
+def test_who_knows_no_priority_reads_each_time(claimer: Claimer, clock: Clock) -> None:
     clock.step = 0.5
     assert claim(claimer) == []
     Message.objects.enqueue("first")
@@ -158,8 +158,8 @@ def test_who_knows_no_priority_looks_each_time(claimer: Claimer, clock: Clock) -
     assert claimer.low_water.saw_all
 
 
-def test_a_mark_never_goes_back_when_a_look_saw_all(claimer: Claimer, clock: Clock) -> None:
-    give_back_one(claimer, clock)
+def test_a_mark_never_goes_back_when_a_read_saw_all(claimer: Claimer, clock: Clock) -> None:
+    release_one(claimer, clock)
     clock.now += SHARE + 1
     clock.step = 0.5
     furthest = dict(claimer.low_water.marks)
@@ -178,14 +178,14 @@ def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> Non
     assert sorted(claimer.low_water.marks) == list(range(3, claims.MARKS_KEPT + 3))
 
 
-def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_look_was(clock: Clock) -> None:
+def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_read_was(clock: Clock) -> None:
     Message.objects.enqueue_many(["first", "second"])
     let_end(*Message.objects.claim(1))
     clock.step = 0.5
     assert [message.payload for message in Message.objects.claim(2)] == ["second", "first"]
 
 
-def test_while_claims_come_back_full_they_look_from_the_beginning_once_a_second(claimer: Claimer, clock: Clock) -> None:
+def test_while_claims_come_back_full_they_read_from_the_beginning_once_a_second(claimer: Claimer, clock: Clock) -> None:
     Message.objects.enqueue_many(range(40))
     first, *_others = claimer.claim(10, lease=60.0, max_reads=5)
     first.release()

@@ -38,7 +38,7 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end within a character
 
     def wait_for(
-        self, words: str, process: subprocess.Popen[str], *, times: int = 1, if_silent: Callable[[], object] = bool
+        self, words: str, process: subprocess.Popen[str], *, times: int = 1, otherwise: Callable[[], object] = bool
     ) -> None:
         deadline = time.monotonic() + PATIENCE
         while self.seen.count(words) < times:
@@ -49,10 +49,10 @@ class Terminal:
             if readable:
                 self.seen += self._decoder.decode(os.read(self.ours, 10_000))
             else:
-                if_silent()
+                otherwise()
 
 
-class Asked:
+class Question:
     """A command whose standard input and error are a terminal, where a person sits."""
 
     def __init__(self, env: dict[str, str], *arguments: str) -> None:
@@ -70,7 +70,7 @@ class Asked:
         os.write(self.terminal.ours, f"{words}\n".encode())
 
     def wait_for(self, words: str) -> None:
-        self.terminal.wait_for(words, self.process, if_silent=self._interrupt_again)
+        self.terminal.wait_for(words, self.process, otherwise=self._interrupt_again)
 
     def interrupt(self) -> None:
         """Press Ctrl-C; again, as people do, where it came just before the wait for an answer, which hides it."""
@@ -87,20 +87,20 @@ class Asked:
         return self.process.returncode, out
 
 
-def asked_to_drop(env: dict[str, str]) -> Asked:
-    asked = Asked(env, "queue_drop", "--queue", QUEUE, "--state", "dead", "--all", "--reason", "why")
-    asked.wait_for("[y/N] ")
-    assert f"Drop 2 messages that are dead in queue {QUEUE}? This can't be undone." in asked.seen
-    return asked
+def ask_to_drop(env: dict[str, str]) -> Question:
+    question = Question(env, "queue_drop", "--queue", QUEUE, "--state", "dead", "--all", "--reason", "why")
+    question.wait_for("[y/N] ")
+    assert f"Drop 2 messages that are dead in queue {QUEUE}? This can't be undone." in question.seen
+    return question
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("YES", 0, 0), ("n", 1, 2), ("", 1, 2), ("?", 1, 2)])
-def test_a_person_is_asked_and_only_a_yes_is_one(answer: str, code: int, left: int, worker_env: dict[str, str]) -> None:
+def test_a_person_answers_and_only_a_yes_is_one(answer: str, code: int, left: int, worker_env: dict[str, str]) -> None:
     dead()
     dead()
-    asked = asked_to_drop(worker_env)
-    asked.answer(answer)
-    assert asked.ended() == (code, "" if code else "2 messages dropped.\n")
+    question = ask_to_drop(worker_env)
+    question.answer(answer)
+    assert question.ended() == (code, "" if code else "2 messages dropped.\n")
     assert Message.objects.dead().count() == left
 
 
@@ -108,11 +108,11 @@ def test_an_interrupt_at_the_question_changes_nothing(worker_env: dict[str, str]
     dead()
     dead()
     before = rows()
-    asked = asked_to_drop(worker_env)
-    asked.interrupt()
-    asked.wait_for("Interrupted.")
-    assert asked.ended() == (130, "")
-    assert "Traceback" not in asked.seen
+    question = ask_to_drop(worker_env)
+    question.interrupt()
+    question.wait_for("Interrupted.")
+    assert question.ended() == (130, "")
+    assert "Traceback" not in question.seen
     assert rows() == before
 
 
@@ -126,19 +126,19 @@ def wait_for(watch: subprocess.Popen[str], what: str, is_it: Callable[[Any], boo
     alarm.start()
     try:
         for line in watch.stdout:
-            if line.endswith("\n") and is_it(said := json.loads(line)):
-                return said
+            if line.endswith("\n") and is_it(document := json.loads(line)):
+                return document
     finally:
         alarm.cancel()
     pytest.fail(f"waited {PATIENCE:g} s in vain for {what}, or the watch has ended")
 
 
-def test_a_watch_looks_again_until_it_is_told_to_stop(worker_env: dict[str, str]) -> None:
+def test_a_watch_checks_again_until_it_is_stopped(worker_env: dict[str, str]) -> None:
     waiting()
     watch = start(worker_env, "queue_status", "--watch", "--interval", "0.1", "--json", stdout=subprocess.PIPE)
     assert wait_for(watch, "its first look", bool)["queues"][0]["ready"] == 1
     waiting()
-    wait_for(watch, "both messages", lambda said: said["queues"][0]["ready"] == 2)
+    wait_for(watch, "both messages", lambda document: document["queues"][0]["ready"] == 2)
     watch.send_signal(signal.SIGTERM)
     watch.communicate(timeout=PATIENCE)
     assert watch.returncode == 0
@@ -149,8 +149,8 @@ def test_a_watch_waits_for_a_database_that_is_away(worker_env: dict[str, str]) -
     watch = start(worker_env, "queue_status", "--watch", "--interval", "0.1", "--json", stdout=subprocess.PIPE)
     assert "queues" in wait_for(watch, "its first look", bool)
     with hidden("django_dbqueue_message"):
-        wait_for(watch, "an error", lambda said: "error" in said)
-    wait_for(watch, "the queues again", lambda said: "queues" in said)
+        wait_for(watch, "an error", lambda document: "error" in document)
+    wait_for(watch, "the queues again", lambda document: "queues" in document)
     watch.send_signal(signal.SIGINT)
     watch.communicate(timeout=PATIENCE)
     assert watch.returncode == 0

@@ -88,11 +88,11 @@ if Path("/dev/full").exists():
         assert len(complaint.splitlines()) == 1
 
 
-def test_a_look_at_the_dead_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_for_the_dead_that_is_interrupted_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: Guardian) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Guardian, "look", interrupted)
+    monkeypatch.setattr(Guardian, "check", interrupted)
     ended = run("queue_rescue")
     assert (ended.code, ended.err) == (130, "Interrupted.\n")
 
@@ -111,7 +111,7 @@ def test_a_server_that_is_away_is_named_in_a_sentence(name: str, worker_env: dic
 
 
 @every_command
-def test_a_database_without_the_tables_is_told_with_what_to_do(name: str) -> None:
+def test_a_database_without_the_tables_is_reported_with_what_to_do(name: str) -> None:
     with hidden("django_dbqueue_message"):
         ended = run(name, *COMMANDS[name])
     assert (ended.code, ended.out) == (1, "")
@@ -138,7 +138,7 @@ def test_a_database_of_another_kind_is_named_in_a_sentence(name: str, monkeypatc
         ("queue_send", (QUEUE, "1"), {"MAX_PAYLOAD_BYTES": "1 MB"}),
     ],
 )
-def test_settings_that_are_something_else_are_told_and_what_they_should_be(
+def test_settings_that_are_something_else_are_reported_with_what_they_should_be(
     name: str, arguments: tuple[str, ...], settings: Any
 ) -> None:
     with override_settings(DBQUEUE=settings):
@@ -149,13 +149,13 @@ def test_settings_that_are_something_else_are_told_and_what_they_should_be(
 
 
 @every_command
-def test_a_wrong_alias_is_told_and_the_right_one_proposed(name: str) -> None:
-    said = "There is no database 'defualt' in DATABASES. Did you mean 'default'?\n"
+def test_a_wrong_alias_is_reported_and_the_right_one_proposed(name: str) -> None:
+    error = "There is no database 'defualt' in DATABASES. Did you mean 'default'?\n"
     ended = run(name, *COMMANDS[name], "--database", "defualt")
-    assert (ended.code, ended.out, ended.err) == (1, "", said)
+    assert (ended.code, ended.out, ended.err) == (1, "", error)
     with override_settings(DBQUEUE={"DATABASE": "defualt"}):
         ended = run(name, *COMMANDS[name])
-        assert (ended.code, ended.out, ended.err) == (1, "", said)
+        assert (ended.code, ended.out, ended.err) == (1, "", error)
 
 
 # -- stopped on the way -----------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def signalled(number: int, work: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", ["queue_requeue", "queue_drop"])
-def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
+def test_a_sweep_that_is_stopped_reports_what_is_done_and_the_rest_stands(
     name: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many_dead(3 * bulk.STEP)
@@ -193,7 +193,7 @@ def test_a_sweep_that_is_stopped_tells_what_is_done_and_the_rest_stands(
     assert run(name, *COMMANDS[name], "--json").document["moved"] == 2 * bulk.STEP  # who comes again goes on
 
 
-def test_a_purge_that_is_stopped_tells_what_is_done_and_the_rest_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_that_is_stopped_reports_what_is_done_and_the_rest_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     done()
     dead()
     monkeypatch.setattr(DoneWalk, "archive", signalled(signal.SIGTERM, DoneWalk.archive))
@@ -210,7 +210,7 @@ def test_a_count_that_is_stopped_counts_no_further(monkeypatch: pytest.MonkeyPat
     assert (ended.code, ended.out) == (130, "")
 
 
-def test_a_sweep_whose_table_goes_away_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_whose_table_goes_away_reports_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     many_dead(2 * bulk.STEP)
     step = mover.move_page
 

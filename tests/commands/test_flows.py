@@ -46,7 +46,7 @@ def test_options_that_are_about_queues_are_refused(odd: list[str]) -> None:
     assert "--flows shows the newest flows of all queues" in ended.err
 
 
-def test_a_peek_says_of_which_flow_a_message_is_with_its_steps() -> None:
+def test_a_peek_shows_of_which_flow_a_message_is_with_its_steps() -> None:
     with flow("f") as f:
         parts = f.enqueue(1, queue=QUEUE)
         f.enqueue("last", queue=QUEUE, after=parts)

@@ -26,7 +26,7 @@ def status(*arguments: str) -> Ended:
     return run("queue_status", "--groups", *arguments)
 
 
-def test_a_line_tells_what_waits_and_runs_and_what_holds_it(settings: SettingsWrapper) -> None:
+def test_a_line_shows_what_waits_and_runs_and_what_holds_it(settings: SettingsWrapper) -> None:
     settings.DBQUEUE = {"QUEUES": {"ledger": {"on_dead": "hold"}}}
     send()
     let_pass(send(), 51 * 3_600)
@@ -62,7 +62,7 @@ def test_json_is_one_document_with_everything() -> None:
     }  # fmt: skip
 
 
-def test_without_groups_it_says_so_and_odd_options_are_refused() -> None:
+def test_without_groups_it_reports_that_and_odd_options_are_refused() -> None:
     Message.objects.enqueue(1, queue=QUEUE)
     assert status().out.startswith("No group")
     for odd in (["--check"], ["--max-age", "3"]):
@@ -72,7 +72,7 @@ def test_without_groups_it_says_so_and_odd_options_are_refused() -> None:
     assert status("none").code == 3
 
 
-def test_more_groups_than_are_listed_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_groups_than_are_listed_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django_dbqueue.management.group_status.LISTED", 2)
     for name in "abc":
         send(name)

@@ -14,7 +14,7 @@ from tests.factories import QUEUE, claim_one, held, waiting
 pytestmark = pytest.mark.django_db
 
 
-def test_it_says_why_when_it_is_asked() -> None:
+def test_it_explains_when_requested() -> None:
     message = waiting()
     Queue.objects.pause(QUEUE, by="ann", reason="the bank\x1b[2J is down")
     code, text, _ = peek(QUEUE, "--why")
@@ -28,7 +28,7 @@ def test_it_says_why_when_it_is_asked() -> None:
     assert "why" not in json.loads(peek(QUEUE, "--json")[1])
 
 
-def test_it_says_why_of_each_state() -> None:
+def test_it_explains_each_state() -> None:
     one_of_each()
     codes = {
         state: json.loads(peek(QUEUE, "--state", state, "--why", "--json")[1].splitlines()[0])["why"]["code"]
@@ -45,7 +45,7 @@ def test_it_says_why_of_each_state() -> None:
     }
 
 
-def test_it_shows_steps_only_when_asked() -> None:
+def test_it_shows_steps_only_when_requested() -> None:
     message = held()
     message.step("charge\x1b[31m", lambda: "secret")
     message.nack(delay=0)

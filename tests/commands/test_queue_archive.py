@@ -33,9 +33,9 @@ def test_it_shows_each_partition_and_when_it_began(in_partitions: None) -> None:
 
 
 @on_servers
-def test_it_says_what_it_would_do(one_table: None) -> None:
-    said = run("queue_archive", "partition", "--every", "1000", "--dry-run", "--json").document
-    assert said == {"dry_run": True, "before": [2_000, 3_000, 4_000]}
+def test_it_shows_what_it_would_do(one_table: None) -> None:
+    document = run("queue_archive", "partition", "--every", "1000", "--dry-run", "--json").document
+    assert document == {"dry_run": True, "before": [2_000, 3_000, 4_000]}
     assert names() == []
     assert run("queue_archive", "partition").code == 2, "nobody can be asked"
     assert "one table" in run("queue_archive", "status").out

@@ -29,11 +29,11 @@ def test_the_new_one_has_the_payload_that_was_given(arguments: list[str], payloa
 
 
 def test_nothing_is_written_where_it_can_not_be_sent() -> None:
-    taken, old = held(), dead(key="k")
+    claimed, old = held(), dead(key="k")
     waiting(key="k")
     before = rows()
     for number, payload, code, text in (
-        (taken.pk, "1", 1, "release it first"),
+        (claimed.pk, "1", 1, "release it first"),
         (old.pk, "1", 1, "has a live message with key 'k'"),
         (old.pk, "{", 2, "not JSON"),
         (10**15, "1", 3, "There is no message"),

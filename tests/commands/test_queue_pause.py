@@ -42,7 +42,7 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed() -> None:
     assert claimed() == [1]
 
 
-def test_what_a_terminal_of_another_code_says_is_kept_as_far_as_it_can_be_read() -> None:
+def test_what_a_terminal_of_another_code_sends_is_kept_as_far_as_it_can_be_read() -> None:
     waiting()
     latin = "St\udcf6rung"  # as Python reads the byte of an ö that is no UTF-8
     assert pause(QUEUE, "--reason", latin, "--by", latin).code == 0
@@ -58,7 +58,7 @@ def test_who_does_it_is_the_account_and_the_host(monkeypatch: pytest.MonkeyPatch
     assert Queue.objects.get(pk=QUEUE).paused_by == "ann@web-3"
 
 
-def test_an_account_that_has_no_name_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_account_that_has_no_name_is_given_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting()
     for name in ("SUDO_USER", "LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
@@ -68,7 +68,7 @@ def test_an_account_that_has_no_name_is_told_by_its_number(monkeypatch: pytest.M
     assert Queue.objects.get(pk=QUEUE).paused_by == "uid 4000000001@pod-1"
 
 
-def test_the_first_who_paused_it_stays_and_the_second_is_told() -> None:
+def test_the_first_who_paused_it_stays_and_the_second_learns_it() -> None:
     waiting()
     pause(QUEUE, "--reason", "first", "--by", "ann")
     ended = pause(QUEUE, "--reason", "second", "--by", "ben")
@@ -105,7 +105,7 @@ def test_an_open_queue_is_open_already_and_gets_no_row() -> None:
     assert Queue.objects.count() == 0
 
 
-def test_a_name_that_nobody_knows_is_refused_and_none_is_switched() -> None:
+def test_an_unknown_name_is_refused_and_none_is_switched() -> None:
     waiting(queue="emails")
     ended = pause("emails", "emials", "--reason", "why")
     assert (ended.code, ended.out) == (3, "")
@@ -124,7 +124,7 @@ def test_a_queue_of_the_settings_or_of_a_worker_is_known_before_its_first_messag
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         ([], "queue"),
         ([QUEUE], "--reason"),
@@ -135,11 +135,11 @@ def test_a_queue_of_the_settings_or_of_a_worker_is_known_before_its_first_messag
         ([QUEUE, "--reason", "why", "--database", "gone"], "no database 'gone'"),
     ],
 )
-def test_a_wrong_order_is_refused_by_name(arguments: list[str], says: str) -> None:
+def test_a_wrong_order_is_refused_by_name(arguments: list[str], error: str) -> None:
     waiting()
     ended = pause(*arguments)
     assert (ended.code != 0, ended.out) == (True, "")
-    assert says in ended.err
+    assert error in ended.err
     assert Queue.objects.count() == 0
 
 
@@ -149,8 +149,8 @@ def test_it_is_logged_once_with_who_and_why(caplog: pytest.LogCaptureFixture) ->
         for _ in range(2):
             pause(QUEUE, "--reason", "line is down", "--by", "ann")
         resume(QUEUE, "--by", "ben")
-    told = [record.getMessage() for record in caplog.records if getattr(record, "event", "") == "operator"]
-    assert told == [f"pause by ann: queue {QUEUE} (line is down)", f"resume by ben: queue {QUEUE}"]
+    logged = [record.getMessage() for record in caplog.records if getattr(record, "event", "") == "operator"]
+    assert logged == [f"pause by ann: queue {QUEUE} (line is down)", f"resume by ben: queue {QUEUE}"]
 
 
 def test_a_reason_can_not_steer_the_terminal() -> None:
@@ -164,7 +164,7 @@ def test_a_reason_can_not_steer_the_terminal() -> None:
 if settings.TEST_DATABASE != "sqlite":
 
     @pytest.mark.django_db(transaction=True)
-    def test_of_two_at_once_one_pauses_and_the_other_is_told() -> None:
+    def test_of_two_at_once_one_pauses_and_the_other_learns_it() -> None:
         waiting()
         both = threading.Barrier(2)
         ended: dict[str, Any] = {}

@@ -52,7 +52,7 @@ def test_an_end_is_a_date_and_time_of_any_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (["--for", "soon"], "'soon' is not a duration above 0: write seconds, or 90s, 15m, 12h, 7d, 2w"),
         (["--for", "0"], "'0' is not a duration above 0"),
@@ -64,26 +64,26 @@ def test_an_end_is_a_date_and_time_of_any_zone() -> None:
         (["--for", "2h", "--group", "g", "--create"], "The pause of a group lasts until it is resumed"),
     ],
 )
-def test_a_wrong_end_is_refused_and_nothing_is_paused(arguments: list[str], says: str) -> None:
+def test_a_wrong_end_is_refused_and_nothing_is_paused(arguments: list[str], error: str) -> None:
     ended = pause("--reason", "why", *arguments)
     assert (ended.code != 0, ended.out) == (True, "")
-    assert says in ended.err
+    assert error in ended.err
     assert Queue.objects.paused_names() == set()
 
 
-def test_another_end_replaces_the_pause_before_and_says_what_that_was() -> None:
+def test_another_end_replaces_the_pause_before_and_shows_what_that_was() -> None:
     pause("--reason", "first", "--by", "ann")
     ended = pause("--for", "2h", "--reason", "second", "--by", "ben")
-    told = ended.out.splitlines()
-    assert told[0] == f"Queue {QUEUE} is paused until {end()}: second"
-    assert told[1].startswith("  This replaces its pause until it is resumed, by ann since ")
-    assert told[1].endswith(": first")
+    lines = ended.out.splitlines()
+    assert lines[0] == f"Queue {QUEUE} is paused until {end()}: second"
+    assert lines[1].startswith("  This replaces its pause until it is resumed, by ann since ")
+    assert lines[1].endswith(": first")
     before = end()
-    told = pause("--for", "3h", "--reason", "third", "--by", "ben").out.splitlines()
-    assert told[0] == f"Queue {QUEUE} is paused until {end()}: third"
-    assert told[1].startswith(f"  This replaces its pause until {before}, by ben since ")
-    told = pause("--reason", "for good").out.splitlines()
-    assert told[0] == f"Queue {QUEUE} is paused until it is resumed: for good"
+    lines = pause("--for", "3h", "--reason", "third", "--by", "ben").out.splitlines()
+    assert lines[0] == f"Queue {QUEUE} is paused until {end()}: third"
+    assert lines[1].startswith(f"  This replaces its pause until {before}, by ben since ")
+    lines = pause("--reason", "for good").out.splitlines()
+    assert lines[0] == f"Queue {QUEUE} is paused until it is resumed: for good"
     assert Queue.objects.get().paused_until is None
 
 
@@ -95,7 +95,7 @@ def test_the_same_end_again_changes_nothing() -> None:
     assert Queue.objects.get().paused_by == "ann"
 
 
-def test_a_queue_whose_pause_has_ended_is_open_and_can_be_paused_anew() -> None:
+def test_a_queue_whose_pause_has_ended_is_open_and_can_be_paused_again() -> None:
     pause("--for", "2h", "--reason", "first", "--by", "ann")
     let_pause_end()
     assert run("queue_resume", QUEUE).out == f"Queue {QUEUE} is already open.\n"

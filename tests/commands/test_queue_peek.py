@@ -36,7 +36,7 @@ def test_it_shows_what_a_claim_would_give_in_its_order_and_claims_nothing() -> N
     assert [claim_one().pk for _ in range(4)] == [high.pk, early.pk, late.pk, low.pk]
 
 
-def test_every_state_can_be_looked_at() -> None:
+def test_every_state_can_be_shown() -> None:
     messages, _ = one_of_each(), one_of_each("other")
     before = rows()
     for state, message in messages.items():
@@ -77,10 +77,10 @@ def test_a_key_and_a_state_show_the_messages_of_both() -> None:
     assert peek(QUEUE, "--key", "k", "--state", "stuck")[0] == 3
 
 
-def test_payload_and_headers_are_shown_only_when_asked_for() -> None:
+def test_payload_and_headers_are_shown_only_when_requested() -> None:
     waiting(payload={"password": "hush"}, headers={"session": "secret"}, key="k")
-    for asked in ((), ("--json",), ("--key", "k")):
-        _, text, _ = peek(QUEUE, *asked)
+    for options in ((), ("--json",), ("--key", "k")):
+        _, text, _ = peek(QUEUE, *options)
         assert "hush" not in text
         assert "secret" not in text
     _, text, _ = peek(QUEUE, "--payload")
@@ -92,14 +92,14 @@ def test_what_is_redacted_is_in_no_line(settings: Any) -> None:
     settings.DBQUEUE = {"REDACT": ["password", "session"]}
     message = waiting(payload={"password": "hush-1", "n": 1}, headers={"session": "hush-2"}, key="k")
     Message.objects.filter(pk=message.pk).update(error="ValueError: hush-1 is no password, nor hush-2")
-    for asked in ((), ("--json",), ("--key", "k"), ("--payload",), ("--payload", "--json")):
-        _, text, _ = peek(QUEUE, *asked)
+    for options in ((), ("--json",), ("--key", "k"), ("--payload",), ("--payload", "--json")):
+        _, text, _ = peek(QUEUE, *options)
         assert "hush" not in text
         assert "ValueError: [redacted] is no password, nor [redacted]" in text
     assert json.loads(text)["payload"] == {"password": "[redacted]", "n": 1}
     settings.DBQUEUE = {"REDACT": "no.such.hook"}
-    for asked in ((), ("--json",), ("--payload",), ("--payload", "--json")):
-        _, text, _ = peek(QUEUE, *asked)
+    for options in ((), ("--json",), ("--payload",), ("--payload", "--json")):
+        _, text, _ = peek(QUEUE, *options)
         assert "hush" not in text
     assert "no.such.hook failed" in json.loads(text)["hidden"]
 
@@ -107,16 +107,16 @@ def test_what_is_redacted_is_in_no_line(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("payload", "shown"), [({"a": ["ü", None]}, {"a": ["ü", None]}), ("text", "text"), (b"\0\xff", "AP8="), (7, 7)]
 )
-def test_a_json_line_says_everything_in_a_form_for_programs(payload: Any, shown: Any) -> None:
+def test_a_json_line_has_everything_in_a_form_for_programs(payload: Any, shown: Any) -> None:
     message = waiting(payload=payload, key="k", priority=3, max_reads=4, headers={"h": 1})
     [line] = peek(QUEUE, "--json", "--payload")[1].splitlines()
-    said = json.loads(line)
+    document = json.loads(line)
     stored = Message.objects.get(pk=message.pk)
-    assert said.pop("payload") == shown
-    assert datetime.fromisoformat(said.pop("due_at")) == stored.due_at
-    assert datetime.fromisoformat(said.pop("available_at")) == stored.available_at
-    assert datetime.fromisoformat(said.pop("created_at")).tzinfo == UTC
-    assert said == {
+    assert document.pop("payload") == shown
+    assert datetime.fromisoformat(document.pop("due_at")) == stored.due_at
+    assert datetime.fromisoformat(document.pop("available_at")) == stored.available_at
+    assert datetime.fromisoformat(document.pop("created_at")).tzinfo == UTC
+    assert document == {
         "state": "ready",
         "id": message.pk,
         "queue": QUEUE,
@@ -167,7 +167,7 @@ def test_nothing_to_show_is_an_exit_code_and_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (["no queue"], "'no queue' is not a queue name"),
         ([QUEUE, "--key", ""], "The key has 0 characters"),
@@ -181,8 +181,8 @@ def test_nothing_to_show_is_an_exit_code_and_a_sentence() -> None:
         ([], "queue"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(arguments: list[str], says: str) -> None:
-    with pytest.raises(CommandError, match=says.replace("?", r"\?")):
+def test_a_wrong_option_is_refused_by_name(arguments: list[str], error: str) -> None:
+    with pytest.raises(CommandError, match=error.replace("?", r"\?")):
         peek(*arguments)
 
 
@@ -203,7 +203,7 @@ def test_a_wrong_peek_is_refused_with_a_sentence(state: str, limit: Any) -> None
         ([QUEUE, "--database", "gone"], 1),
     ],
 )
-def test_the_exit_code_says_what_came_of_it(arguments: list[str], code: int, worker_env: dict[str, str]) -> None:
+def test_the_exit_code_shows_what_came_of_it(arguments: list[str], code: int, worker_env: dict[str, str]) -> None:
     waiting()
     ended = subprocess.run(
         [sys.executable, "-m", "django", "queue_peek", *arguments],
@@ -228,6 +228,6 @@ def test_it_names_the_task_of_a_message_without_its_payload() -> None:
     assert "  task shop.tasks.charge\\x1b" in first
     assert "task" not in second
     assert "s3cret" not in text
-    told = [json.loads(line) for line in peek(QUEUE, "--json")[1].splitlines()]
-    assert [each["task"] for each in told] == ["shop.tasks.charge\x1b", None]
-    assert "headers" not in told[0]
+    documents = [json.loads(line) for line in peek(QUEUE, "--json")[1].splitlines()]
+    assert [each["task"] for each in documents] == ["shop.tasks.charge\x1b", None]
+    assert "headers" not in documents[0]

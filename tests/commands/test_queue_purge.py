@@ -37,7 +37,7 @@ def test_done_messages_that_are_old_enough_go_into_the_history() -> None:
     assert sorted(Message.objects.values_list("pk", flat=True)) == sorted([young.pk, buried.pk, other.pk])
 
 
-def test_dead_ones_go_too_if_that_is_said() -> None:
+def test_dead_ones_go_too_if_that_is_requested() -> None:
     moved = [old(done()).pk, old(dead()).pk, old(dead(priority=5)).pk]
     waiting_still, young = old(waiting(delay=60 * DAY)), dead(priority=9)
     document = purge(QUEUE, "--older-than", "1w", "--dead", "--yes", "--json").document
@@ -97,7 +97,7 @@ def test_nothing_that_old_is_an_exit_code_and_a_sentence() -> None:
         assert purge(queue, "--older-than", "7d", "--yes").code == 3
 
 
-def test_nothing_is_moved_where_nobody_can_be_asked() -> None:
+def test_nothing_is_moved_without_a_terminal() -> None:
     old(done())
     ended = purge(QUEUE, "--older-than", "7d")
     assert (ended.code, ended.out, "Add --yes" in ended.err) == (2, "", True)
@@ -105,7 +105,7 @@ def test_nothing_is_moved_where_nobody_can_be_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         ([QUEUE], "--older-than"),
         (["no queue", "--older-than", "7d"], "'no queue' is not a queue name"),
@@ -119,11 +119,11 @@ def test_nothing_is_moved_where_nobody_can_be_asked() -> None:
         ([QUEUE, "--older-than", "7d", "--database", "gone"], "no database 'gone'"),
     ],
 )
-def test_a_wrong_order_is_refused_by_name(arguments: list[str], says: str) -> None:
+def test_a_wrong_order_is_refused_by_name(arguments: list[str], error: str) -> None:
     old(done())
     ended = purge(*arguments, "--yes")
     assert (ended.code != 0, ended.out) == (True, "")
-    assert says in ended.err
+    assert error in ended.err
     assert archived() == []
 
 
@@ -132,5 +132,5 @@ def test_it_is_logged_with_who_and_how_many(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.INFO, "django_dbqueue"):
         purge(QUEUE, "--older-than", "7d", "--yes", "--by", "ann")
         purge(QUEUE, "--older-than", "7d", "--yes", "--by", "ann")
-    told = [record.getMessage() for record in caplog.records if getattr(record, "event", "") == "operator"]
-    assert told == [f"purge by ann: 1 message of {QUEUE}"]
+    logged = [record.getMessage() for record in caplog.records if getattr(record, "event", "") == "operator"]
+    assert logged == [f"purge by ann: 1 message of {QUEUE}"]

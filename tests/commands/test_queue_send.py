@@ -40,12 +40,12 @@ def sent(*arguments: str) -> Message:
         (["", "--base64"], b""),
     ],
 )
-def test_a_payload_is_what_was_said(arguments: list[str], payload: Any) -> None:
+def test_a_payload_is_what_was_given(arguments: list[str], payload: Any) -> None:
     assert sent(QUEUE, *arguments).payload == payload
     assert claim_one().payload == payload
 
 
-def test_everything_that_enqueue_takes_can_be_said() -> None:
+def test_everything_that_enqueue_takes_can_be_given() -> None:
     at = "2031-01-31T12:00:00.123456+01:00"
     options = ["--key", "k", "--at", at, "--priority", "-7", "--max-reads", "0", "--lease", "1.5"]
     message = sent(QUEUE, "{}", *options, "--header", "trace=a=b", "--header", "empty=")
@@ -57,7 +57,7 @@ def test_everything_that_enqueue_takes_can_be_said() -> None:
     assert abs(late.due_at - late.created_at - timedelta(seconds=90.5)) < timedelta(seconds=1)
 
 
-def test_json_tells_what_came_of_it() -> None:
+def test_json_shows_what_came_of_it() -> None:
     ended = send(QUEUE, "1", "--key", "k", "--json")
     message = Message.objects.get()
     due = ended.document["due_at"]
@@ -65,10 +65,10 @@ def test_json_tells_what_came_of_it() -> None:
     assert ended.document == {"id": message.pk, "queue": QUEUE, "key": "k", "outcome": "created", "due_at": due}
 
 
-def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> None:
-    standing = waiting(key="k", payload="old")
+def test_a_live_message_with_the_key_is_left_updated_or_refused_as_requested() -> None:
+    live = waiting(key="k", payload="old")
     ended = send(QUEUE, '"new"', "--key", "k")
-    assert (ended.code, ended.out) == (0, f"{standing.pk}\n")
+    assert (ended.code, ended.out) == (0, f"{live.pk}\n")
     assert ended.err.startswith("Not sent: this live message already has the key")
     assert send(QUEUE, '"new"', "--key", "k", "--json").document["outcome"] == "ignored"
     refused = send(QUEUE, '"new"', "--key", "k", "--on-conflict", "error")
@@ -80,7 +80,7 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         ([], "queue"),
         (["no queue", "1"], "'no queue' is not a queue name"),
@@ -112,10 +112,10 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_told() -> Non
         ([QUEUE, "1", "--on-conflict", "merge"], "invalid choice"),
     ],
 )
-def test_what_can_not_be_sent_is_refused_by_name_and_nothing_is_written(arguments: list[str], says: str) -> None:
+def test_what_can_not_be_sent_is_refused_by_name_and_nothing_is_written(arguments: list[str], error: str) -> None:
     ended = send(*arguments)
     assert (ended.code != 0, ended.out) == (True, "")
-    assert says in ended.err
+    assert error in ended.err
     assert Message.objects.count() == 0
 
 
@@ -144,11 +144,11 @@ def test_standard_input_that_can_not_be_a_payload_is_refused(worker_env: dict[st
     raw.write_bytes(b"\xff\xfe")
     endless = tmp_path / "endless"
     endless.write_bytes(b"x" * 3_000_000)
-    for file, says in ((raw, "is not UTF-8"), (endless, "the maximum for a payload")):
+    for file, error in ((raw, "is not UTF-8"), (endless, "the maximum for a payload")):
         with file.open() as stdin:
             ended = run_alone(worker_env, "queue_send", QUEUE, "--text", stdin=stdin)
         assert (ended.code, ended.out) == (2, "")
-        assert says in ended.err
+        assert error in ended.err
         assert "Traceback" not in ended.err
     assert run_alone(worker_env, "queue_send", QUEUE).code == 2  # nothing is no JSON
     assert Message.objects.count() == 0

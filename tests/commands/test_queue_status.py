@@ -17,7 +17,7 @@ from tests.factories import QUEUE, dead, done, held, let_pass, let_pause_end, ro
 pytestmark = pytest.mark.django_db
 
 LONG = timedelta(days=2, hours=3)
-LONG_TOLD = ["2", "d", "3", "h"]
+LONG_TEXT = ["2", "d", "3", "h"]
 """As it is told, in its two largest units: for an hour, as a minute would be for a second."""
 
 
@@ -47,7 +47,7 @@ def one_of_each() -> Message:
     return old
 
 
-def test_a_line_tells_how_deep_a_queue_is_and_who_serves_it() -> None:
+def test_a_line_shows_how_deep_a_queue_is_and_who_serves_it() -> None:
     one_of_each()
     beating(f"{QUEUE},idle")
     beating(QUEUE)
@@ -61,8 +61,8 @@ def test_a_line_tells_how_deep_a_queue_is_and_who_serves_it() -> None:
         *("OLDEST", "READY", "WORKERS", "CLAIMS"),
     ]
     assert idle.split() == ["idle", "0", "0", "0", "0", "0", "0", "-", "1", "open"]
-    assert orphans.split() == ["orphans", "1", "0", "0", "0", "0", "0", *LONG_TOLD, "-", "no", "worker"]
-    assert tests.split() == [QUEUE, "2", "1", "0", "1", "1", "1", *LONG_TOLD, "2", "open"]
+    assert orphans.split() == ["orphans", "1", "0", "0", "0", "0", "0", *LONG_TEXT, "-", "no", "worker"]
+    assert tests.split() == [QUEUE, "2", "1", "0", "1", "1", "1", *LONG_TEXT, "2", "open"]
     assert rows() == before
     assert Queue.objects.count() == 0
 
@@ -98,7 +98,7 @@ def test_json_is_one_document_with_everything() -> None:
     }
 
 
-def test_a_paused_queue_says_since_when_by_whom_and_why() -> None:
+def test_a_paused_queue_shows_since_when_by_whom_and_why() -> None:
     waiting()
     Queue.objects.pause(QUEUE, by="ann", reason="line\x1b[2J is down")
     Queue.objects.update(paused_at=DbNow() - LONG)
@@ -107,7 +107,7 @@ def test_a_paused_queue_says_since_when_by_whom_and_why() -> None:
     assert (queue["paused"], queue["paused_by"], queue["pause_reason"]) == (True, "ann", "line\x1b[2J is down")
 
 
-def test_a_pause_with_an_end_says_until_when_and_is_nothing_once_that_has_passed() -> None:
+def test_a_pause_with_an_end_shows_until_when_and_is_nothing_once_that_has_passed() -> None:
     beating(QUEUE)
     Queue.objects.pause(QUEUE, for_=3_600, by="ann", reason="tea")
     end = Queue.objects.get().paused_until
@@ -125,7 +125,7 @@ def test_a_pause_with_an_end_says_until_when_and_is_nothing_once_that_has_passed
     assert wrong() == {}
 
 
-def test_counts_stop_at_a_cap_and_say_so() -> None:
+def test_counts_stop_at_a_cap_and_report_it() -> None:
     Message.objects.enqueue_many([Envelope(n) for n in range(5)], queue=QUEUE)
     assert status("--cap", "4").out.splitlines()[1].split()[1] == "4+"
     queue = seen("--cap", "4")[QUEUE]
@@ -139,7 +139,7 @@ def test_only_the_queues_that_are_named_are_shown() -> None:
     assert list(seen("c", "a", "c")) == ["c", "a"]
 
 
-def test_a_queue_that_nobody_knows_is_an_exit_code_and_a_sentence() -> None:
+def test_an_unknown_queue_is_an_exit_code_and_a_sentence() -> None:
     waiting(queue="emails")
     ended = status("emails", "emials")
     assert (ended.code, ended.out) == (3, "")
@@ -147,7 +147,7 @@ def test_a_queue_that_nobody_knows_is_an_exit_code_and_a_sentence() -> None:
     assert "Did you mean 'emails'?" in ended.err
 
 
-def test_where_there_is_no_queue_at_all_it_says_so() -> None:
+def test_where_there_is_no_queue_at_all_it_reports_that() -> None:
     assert "no queues yet" in status().out
     assert status("--json").document["queues"] == []
     assert status("--check").code == 0
@@ -177,7 +177,7 @@ def test_a_check_ends_with_1_if_something_is_wrong_and_names_it() -> None:
     assert status().code == 0  # who only looks is told nothing by the code
 
 
-def test_a_check_ignores_what_it_is_told_to() -> None:
+def test_a_check_ignores_what_it_is_ordered_to() -> None:
     dead()
     waiting()
     assert wrong("--ignore", "dead") == {QUEUE: ["no-worker"]}
@@ -191,14 +191,14 @@ def test_a_message_that_waits_too_long_is_wrong() -> None:
     assert wrong("--max-age", "1000") == {}
 
 
-def test_a_worker_that_fell_silent_serves_nobody() -> None:
+def test_a_worker_that_stopped_its_heartbeat_serves_no_queue() -> None:
     waiting()
     Worker.objects.filter(pk=beating(QUEUE).pk).update(beat_at=DbNow() - timedelta(minutes=5))
     assert wrong() == {QUEUE: ["no-worker"]}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (["no queue"], "'no queue' is not a queue name"),
         ([""], "'' is not a queue name"),
@@ -212,10 +212,10 @@ def test_a_worker_that_fell_silent_serves_nobody() -> None:
         (["--database", "defualt"], "Did you mean 'default'?"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(arguments: list[str], says: str) -> None:
+def test_a_wrong_option_is_refused_by_name(arguments: list[str], error: str) -> None:
     ended = status(*arguments)
     assert (ended.code != 0, ended.out) == (True, "")
-    assert says in ended.err
+    assert error in ended.err
 
 
 def test_a_document_can_be_read_by_anything() -> None:

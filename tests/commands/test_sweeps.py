@@ -47,7 +47,7 @@ def test_a_message_that_can_not_be_moved_is_named_and_the_others_go_on() -> None
     }
 
 
-def test_a_requeue_whose_key_is_taken_is_refused_by_name() -> None:
+def test_a_requeue_whose_key_is_in_use_is_refused_by_name() -> None:
     buried = dead(key="k")
     waiting(key="k")
     ended = requeue(str(buried.pk), "--yes")
@@ -64,8 +64,8 @@ def test_named_messages_are_dropped_with_who_and_why() -> None:
     assert {state_of(message) for message in made.values()} == {"done"}
     assert row(made["ready"])["error"].endswith("by ann: not wanted")
     assert row(made["done"])["error"] is None
-    told = MessageEvent.objects.filter(message_id=made["dead"].pk, kind="dropped")
-    assert [event.actor for event in told] == ["ann"]
+    events = MessageEvent.objects.filter(message_id=made["dead"].pk, kind="dropped")
+    assert [event.actor for event in events] == ["ann"]
 
 
 def test_named_messages_are_due_now_unless_they_are_already() -> None:
@@ -82,8 +82,8 @@ def test_named_messages_are_due_now_unless_they_are_already() -> None:
         made["stuck"].pk: "is not delayed",
         made["running"].pk: "is not delayed",
     }
-    told = MessageEvent.objects.filter(kind="hastened").values_list("message_id", "actor")
-    assert set(told) == {(made["delayed"].pk, "ann"), (made["waiting"].pk, "ann")}
+    events = MessageEvent.objects.filter(kind="hastened").values_list("message_id", "actor")
+    assert set(events) == {(made["delayed"].pk, "ann"), (made["waiting"].pk, "ann")}
 
 
 def test_all_that_are_delayed_are_due_now_and_nothing_else() -> None:
@@ -159,7 +159,7 @@ def test_all_of_a_state_are_moved_and_nothing_else(verb: str, state: str) -> Non
     assert {name: state_of(message) for name, message in others.items()} == {name: name for name in others}
 
 
-def test_many_go_in_steps_and_a_taken_key_stops_nobody() -> None:
+def test_many_go_in_steps_and_a_key_in_use_stops_no_other() -> None:
     messages = held_many(2 * bulk.STEP + 3)
     Message.objects.reject(messages, "unwanted")
     keyed = dead(key="k")
@@ -175,7 +175,7 @@ def test_a_limit_takes_the_first_of_the_queues_order() -> None:
     assert [state_of(message) for message in (low, high, late)] == ["ready", "done", "done"]
 
 
-def test_messages_that_come_meanwhile_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_that_come_in_between_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [waiting() for _ in range(3)]
     step, newcomers = mover.move_page, []
 
@@ -190,7 +190,7 @@ def test_messages_that_come_meanwhile_are_not_touched(monkeypatch: pytest.Monkey
     assert {state_of(message) for message in newcomers} == {"ready"}
 
 
-def test_what_left_the_state_between_the_look_and_the_lock_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_left_the_state_between_the_read_and_the_lock_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     lively, late = held_many(2)
     for message in (lively, late):
         let_pass(message, 61)
@@ -211,7 +211,7 @@ def test_what_left_the_state_between_the_look_and_the_lock_is_left_alone(monkeyp
 if settings.TEST_DATABASE != "sqlite":
 
     @pytest.mark.django_db(transaction=True)
-    def test_what_somebody_has_locked_is_passed_by_and_told(other_connection: BaseDatabaseWrapper) -> None:
+    def test_what_somebody_has_locked_is_passed_by_and_reported(other_connection: BaseDatabaseWrapper) -> None:
         busy, free = dead(), dead()
         other_connection.set_autocommit(False)
         with other_connection.cursor() as cursor:

@@ -39,7 +39,7 @@ def test_a_dry_run_counts_and_changes_nothing() -> None:
     assert rows() == before
 
 
-def test_nothing_is_done_where_nobody_can_be_asked() -> None:
+def test_nothing_is_done_without_a_terminal() -> None:
     message = dead()
     for ended in (requeue(str(message.pk)), drop("--queue", QUEUE, "--state", "dead", "--all", *WHY)):
         assert (ended.code, ended.out) == (2, "")
@@ -52,14 +52,14 @@ def test_nothing_to_do_is_an_exit_code_and_a_sentence(verb: str) -> None:
     waiting(queue="other", delay=3600)
     reason = WHY if verb == "queue_drop" else ()
     for queue in ("other", "nobody"):
-        for asked in ((), ("--dry-run",)):
-            ended = run(verb, "--queue", queue, "--state", "dead", "--all", "--yes", *reason, *asked)
+        for options in ((), ("--dry-run",)):
+            ended = run(verb, "--queue", queue, "--state", "dead", "--all", "--yes", *reason, *options)
             assert (ended.code, ended.out) == (3, "")
             assert f"No message of queue '{queue}'" in ended.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         ([], "Name ids, or a queue"),
         (["1", "--queue", QUEUE, "--state", "dead", "--all"], "Name ids, or a queue"),
@@ -82,24 +82,24 @@ def test_nothing_to_do_is_an_exit_code_and_a_sentence(verb: str) -> None:
     ],
 )
 @pytest.mark.parametrize("verb", ["queue_requeue", "queue_drop"])
-def test_a_wrong_order_is_refused_by_name_and_changes_nothing(verb: str, arguments: list[str], says: str) -> None:
+def test_a_wrong_order_is_refused_by_name_and_changes_nothing(verb: str, arguments: list[str], error: str) -> None:
     message = dead()
     ended = run(verb, *arguments, "--yes", *(WHY if verb == "queue_drop" else ()))
     assert (ended.code != 0, ended.out) == (True, "")
-    assert says in ended.err
+    assert error in ended.err
     assert state_of(message) == "dead"
 
 
 def test_a_queue_that_may_have_been_meant_is_proposed() -> None:
     dead(queue="emails")
-    for asked in (
+    for ended in (
         run("queue_requeue", "--queue", "emials", "--state", "dead", "--all", "--yes"),
         run("queue_requeue", "--queue", "emials", "--state", "dead", "--dry-run"),
         run("queue_purge", "emials", "--older-than", "0", "--yes"),
         run("queue_purge", "emials", "--older-than", "0", "--dry-run"),
         run("queue_peek", "emials"),
     ):
-        assert (asked.code, asked.err.endswith(" Did you mean 'emails'?\n")) == (3, True)
+        assert (ended.code, ended.err.endswith(" Did you mean 'emails'?\n")) == (3, True)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -132,21 +132,21 @@ def test_what_was_done_is_logged_with_who_and_why(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.INFO, "django_dbqueue"):
         drop(*ids, "--reason", "line is down", "--by", "ann", "--yes")
         requeue(ids[0], "--yes")  # which can't be done
-    told = [record for record in caplog.records if getattr(record, "event", "") == "operator"]
-    assert sorted(record.getMessage() for record in told) == [
+    logged = [record for record in caplog.records if getattr(record, "event", "") == "operator"]
+    assert sorted(record.getMessage() for record in logged) == [
         "drop by ann: 1 message of other (line is down)",
         f"drop by ann: 1 message of {QUEUE} (line is down)",
     ]
 
 
 def test_what_a_stream_holds_is_left_to_the_stream() -> None:
-    parked, taken = held_many(2)
+    parked, released = held_many(2)
     Message.objects.filter(pk=parked.pk).update(available_at=PARKED_AT)
     assert requeue("--queue", QUEUE, "--state", "running", "--all", "--yes").out == "1 message requeued.\n"
-    assert [state_of(message) for message in (parked, taken)] == ["running", "ready"]
+    assert [state_of(message) for message in (parked, released)] == ["running", "ready"]
 
 
-def test_of_many_refusals_the_first_are_told_and_the_rest_are_counted() -> None:
+def test_of_many_refusals_the_first_are_named_and_the_rest_are_counted() -> None:
     message = dead()
     ids = [str(number) for number in range(message.pk, message.pk + 2_000)]
     ended = requeue(*ids, "--yes")

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 PATIENCE = patience(60)
 """Seconds after which a test has failed; nothing here waits for time to pass."""
-LOOK_AGAIN = {"postgresql": 0.01, "mysql": 0.12}
+RECHECK_AFTER = {"postgresql": 0.01, "mysql": 0.12}
 """Seconds between two looks; MariaDB's list of transactions is a copy that is made anew only if nobody read it for
 a tenth of a second. Others may look too, in step with us, so that after the first look the time is drawn: up to
 ``DRAWN`` times as long."""
@@ -112,7 +112,7 @@ def outcome(step: Callable[[], Any]) -> Any:
 
 def waits_for_a_lock(session: int, running: Future[Any]) -> bool:
     """True once the session waits for another's lock; False if it came to its end without."""
-    for _ in looks():
+    for _ in polls():
         if running.done():
             return False
         if _is_blocked(session):
@@ -122,13 +122,13 @@ def waits_for_a_lock(session: int, running: Future[Any]) -> bool:
 
 def until_somebody_waits_for_us() -> None:
     """Return when a session waits for a lock that this one holds, whoever else waits on this server."""
-    assert any(_somebody_waits_for_us() for _ in looks()), "nobody waited for our lock"
+    assert any(_somebody_waits_for_us() for _ in polls()), "nobody waited for our lock"
 
 
-def looks() -> Iterator[None]:
+def polls() -> Iterator[None]:
     """The moments at which to look who waits, or has a transaction."""
     end = time.monotonic() + PATIENCE
-    pause = shortest = LOOK_AGAIN[connection.vendor]
+    pause = shortest = RECHECK_AFTER[connection.vendor]
     while time.monotonic() < end:
         yield
         time.sleep(pause)

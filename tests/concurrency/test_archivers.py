@@ -111,7 +111,7 @@ if WAITS:  # SQLite has no such levels
         connection.close()
 
     @pytest.mark.usefixtures("repeatable_read")
-    def test_in_a_callers_transaction_with_an_old_view_nothing_is_moved_twice_and_nobody_waits_for_ever() -> None:
+    def test_in_a_callers_transaction_with_an_old_view_nothing_is_moved_twice_and_nothing_waits_for_ever() -> None:
         """The view is older than the mutex, and than the other's move: it ends, or says that it must begin anew."""
         messages = [done(), done()]
         with aside() as other, suppress(OperationalError), transaction.atomic():

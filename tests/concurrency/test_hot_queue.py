@@ -35,7 +35,7 @@ def _drain_and_ack_exactly_once(worker_env: dict[str, str], *, processes: int, m
 
     acked = drain(worker_env, processes)
 
-    each = Counter(int(line) for told in acked for line in told.split())
+    each = Counter(int(line) for output in acked for line in output.split())
     assert set(each) == sent
     assert set(each.values()) == {1}
     assert all(acked), "each had begun before anyone went on"
@@ -60,10 +60,10 @@ def drain(environment: dict[str, str], count: int) -> list[str]:
             for _ in range(count)
         ]
         stack.callback(lambda: [process.kill() for process in processes])
-        for said in ("ready\n", "begun\n"):
+        for expected in ("ready\n", "begun\n"):
             for process in processes:
                 assert process.stdout is not None
-                assert process.stdout.readline() == said, process.communicate()[1]
+                assert process.stdout.readline() == expected, process.communicate()[1]
             for process in processes:
                 assert process.stdin is not None
                 process.stdin.write("go\n")
@@ -71,4 +71,4 @@ def drain(environment: dict[str, str], count: int) -> list[str]:
         answers = [process.communicate(timeout=LIMIT_SECONDS) for process in processes]
         assert [error for _, error in answers if error] == []
         assert {process.returncode for process in processes} == {0}
-        return [told for told, _ in answers]
+        return [output for output, _ in answers]

@@ -42,7 +42,7 @@ def without_table(model: Any) -> Iterator[None]:
             editor.alter_db_table(model, f"{table}_away", table)
 
 
-def test_tidying_waits_for_nobody_who_has_the_row_of_a_live_worker_locked() -> None:
+def test_tidying_waits_for_none_that_has_the_row_of_a_live_worker_locked() -> None:
     """A guardian that is frozen in the middle of a verdict, say."""
     worker_row(1, age=timedelta(days=2))
     worker_row(2, age=timedelta(0))
@@ -78,7 +78,7 @@ def test_a_history_that_can_not_be_written_leaves_all_else_of_maintenance_as_it_
     assert not Message.objects.filter(pk=message.pk).exists()
 
 
-def test_schedules_that_can_not_be_read_are_looked_at_again_and_not_at_every_turn() -> None:
+def test_schedules_that_can_not_be_read_are_checked_again_and_not_at_every_turn() -> None:
     timetable = Timetable(session_of("default"), (plan(),), clock("default"))
     with without_table(Schedule):
         with pytest.raises(DatabaseError):

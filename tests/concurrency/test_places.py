@@ -30,21 +30,21 @@ END $$
 @pytest.fixture
 def halting_clock() -> Iterator[None]:
     """A clock that stops whoever reads it, and has it in his path, while somebody keeps the gate."""
-    tell(CLOCK)
+    execute(CLOCK)
     yield
-    tell("DROP SCHEMA halting CASCADE")
+    execute("DROP SCHEMA halting CASCADE")
 
 
 @contextmanager
 def gate() -> Iterator[None]:
-    tell(f"SELECT pg_advisory_lock({GATE})")
+    execute(f"SELECT pg_advisory_lock({GATE})")
     try:
         yield
     finally:
-        tell(f"SELECT pg_advisory_unlock({GATE})")
+        execute(f"SELECT pg_advisory_unlock({GATE})")
 
 
-def tell(sql: str) -> None:
+def execute(sql: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(sql)
 
@@ -61,14 +61,14 @@ if settings.TEST_DATABASE == "postgres":  # the others take rows that they have 
     def test_a_row_that_changes_between_a_claims_snapshot_and_its_lock_is_left_to_the_next() -> None:
         moved, still = waiting(), waiting()
         with aside() as other:
-            other.do(lambda: tell("SET search_path = halting, pg_catalog, public"))
+            other.do(lambda: execute("SET search_path = halting, pg_catalog, public"))
             with gate():
                 running = other.begin(lambda: Message.objects.claim(2, queue=moved.queue))
                 assert waits_for_a_lock(other.session, running)
                 assert "WITH picked" in statement_of(other.session)
                 assert Message.objects.filter(pk=moved.pk).update(max_reads=9) == 1
-            taken = running.result()
-        assert [message.pk for message in taken] == [still.pk]
+            claimed = running.result()
+        assert [message.pk for message in claimed] == [still.pk]
         stored = row(moved)
         assert (stored["status"], stored["conn_id"], stored["claim_token"], stored["read_count"]) == (
             "n",

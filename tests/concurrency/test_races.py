@@ -39,7 +39,7 @@ def is_lost(result: Any, message: Message) -> bool:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_rescue_beside_a_holder_who_settles_passes_the_row_by(verb: str) -> None:
+def test_a_rescue_alongside_a_holder_who_settles_passes_the_row_by(verb: str) -> None:
     message = stuck(key="k")
     met = meet(lambda: VERBS[verb](message), rescue, waits=False)
     assert not is_lost(met.first, message)
@@ -51,7 +51,7 @@ def test_a_rescue_beside_a_holder_who_settles_passes_the_row_by(verb: str) -> No
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_holder_who_settles_beside_the_rescue_has_lost(verb: str) -> None:
+def test_a_holder_who_settles_during_the_rescue_has_lost(verb: str) -> None:
     message = stuck(key="k")
     met = meet(rescue, lambda: VERBS[verb](message), waits=True)
     assert met.first == 1
@@ -80,7 +80,7 @@ def test_of_two_rescues_one_takes_the_row_and_neither_waits() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_holder_who_settles_beside_an_update_has_lost(verb: str) -> None:
+def test_a_holder_who_settles_during_an_update_has_lost(verb: str) -> None:
     message = held(payload="old", key="k")
     met = meet(update, lambda: VERBS[verb](message), waits=True)
     assert met.first.outcome == "updated"
@@ -90,7 +90,7 @@ def test_a_holder_who_settles_beside_an_update_has_lost(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["ack", "batch ack", "reject"])
-def test_an_update_beside_a_holder_who_ends_the_message_creates_a_new_one(verb: str) -> None:
+def test_an_update_alongside_a_holder_who_ends_the_message_creates_a_new_one(verb: str) -> None:
     message = held(payload="old", key="k")
     met = meet(lambda: VERBS[verb](message), update, waits=True)
     assert met.second.outcome == "created"
@@ -100,7 +100,7 @@ def test_an_update_beside_a_holder_who_ends_the_message_creates_a_new_one(verb: 
 
 
 @pytest.mark.parametrize("verb", ["nack", "release", "extend"])
-def test_an_update_beside_a_holder_who_gives_back_finds_the_message_live(verb: str) -> None:
+def test_an_update_alongside_a_holder_who_releases_finds_the_message_live(verb: str) -> None:
     message = held(payload="old", key="k")
     met = meet(lambda: VERBS[verb](message), update, waits=None)
     assert (met.second.outcome, met.second.pk) == ("updated", message.pk)
@@ -112,7 +112,7 @@ def test_an_update_beside_a_holder_who_gives_back_finds_the_message_live(verb: s
 
 @pytest.mark.parametrize("operator", [requeue, drop])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_holder_who_settles_beside_an_operator_has_lost(verb: str, operator: Callable[[], int]) -> None:
+def test_a_holder_who_settles_alongside_an_operator_has_lost(verb: str, operator: Callable[[], int]) -> None:
     message = held(key="k")
     met = meet(operator, lambda: VERBS[verb](message), waits=True)
     assert met.first == 1
@@ -123,14 +123,14 @@ def test_a_holder_who_settles_beside_an_operator_has_lost(verb: str, operator: C
 
 @pytest.mark.parametrize("operator", [requeue, drop])
 @pytest.mark.parametrize("verb", ["ack", "batch ack"])
-def test_an_operator_beside_a_holder_who_acks_changes_nothing(verb: str, operator: Callable[[], int]) -> None:
+def test_an_operator_alongside_a_holder_who_acks_changes_nothing(verb: str, operator: Callable[[], int]) -> None:
     message = held(key="k")
     met = meet(lambda: VERBS[verb](message), operator)
     assert met.second == 0
     assert (row(message)["status"], row(message)["error"]) == ("y", None)
 
 
-def test_an_operator_who_requeues_beside_a_holder_who_releases_changes_nothing() -> None:
+def test_an_operator_who_requeues_alongside_a_holder_who_releases_changes_nothing() -> None:
     message = held(key="k")
     met = meet(message.release, requeue)
     assert met.second == 0
@@ -147,7 +147,7 @@ def test_of_two_claims_at_once_each_gets_its_own_message_and_neither_waits() -> 
     assert row(first)["claim_token"] != row(second)["claim_token"]
 
 
-def test_a_claim_beside_one_that_took_all_gets_nothing_and_does_not_wait() -> None:
+def test_a_claim_alongside_one_that_took_all_gets_nothing_and_does_not_wait() -> None:
     message = waiting()
     met = meet(claim_in_transaction, claim, waits=False)
     assert (met.first, met.second) == ([message], [])
@@ -158,7 +158,7 @@ def test_a_claim_beside_one_that_took_all_gets_nothing_and_does_not_wait() -> No
     ("first", "second"),
     [*product(["claim", "claim elsewhere"], ["claim", "ack", "enqueue"]), ("rescue", "claim"), ("rescue", "enqueue")],
 )
-def test_who_finds_nothing_holds_up_nobody(first: str, second: str) -> None:
+def test_who_finds_nothing_holds_nothing_up(first: str, second: str) -> None:
     holder = held()
     due = [] if first == "claim" else [waiting()]
     find = {"claim": claim_in_transaction, "claim elsewhere": partial(claim_in_transaction, "empty"), "rescue": rescue}
@@ -169,7 +169,7 @@ def test_who_finds_nothing_holds_up_nobody(first: str, second: str) -> None:
     assert second != "enqueue" or met.second.outcome == "created"
 
 
-def test_a_claim_beside_a_holder_who_gives_back_does_not_wait_for_him() -> None:
+def test_a_claim_alongside_a_holder_who_releases_does_not_wait_for_him() -> None:
     holder, other = held(), waiting()
     met = meet(holder.nack, claim, waits=False)
     assert len(met.second) == 1
@@ -182,13 +182,13 @@ def test_a_claim_does_not_wait_for_an_enqueue_that_is_not_committed() -> None:
     assert met.second == [message]
 
 
-def test_a_claim_beside_an_update_of_its_message_takes_the_new_content_or_nothing() -> None:
+def test_a_claim_during_an_update_of_its_message_takes_the_new_content_or_nothing() -> None:
     waiting(payload="old", key="k")
     met = meet(update, claim, waits=False)
     assert [message.payload for message in met.second] == (["new"] if connection.vendor == "sqlite" else [])
 
 
-def test_an_update_beside_a_claim_ends_that_claim() -> None:
+def test_an_update_during_a_claim_ends_that_claim() -> None:
     waiting(payload="old", key="k")
     met = meet(claim_in_transaction, update, waits=True)
     [holder] = met.first
@@ -199,7 +199,7 @@ def test_an_update_beside_a_claim_ends_that_claim() -> None:
 
 
 @pytest.mark.parametrize("verb", ["reject_waiting", "drop_all"])
-def test_an_operator_who_saw_the_message_waiting_changes_nothing_beside_its_claim(verb: str) -> None:
+def test_an_operator_who_saw_the_message_waiting_changes_nothing_during_its_claim(verb: str) -> None:
     waiting(key="k")
     met = meet(claim_in_transaction, lambda: int(getattr(Message.objects.ready(QUEUE), verb)("by me")))
     assert met.second == 0
@@ -218,14 +218,14 @@ def test_of_a_holder_and_a_drop_by_key_the_second_has_lost(verb: str) -> None:
     assert row(message)["error"] == "dropped by its key"
 
 
-def test_a_drop_by_key_beside_an_ack_finds_nothing_to_drop() -> None:
+def test_a_drop_by_key_during_an_ack_finds_nothing_to_drop() -> None:
     message = held(key="k")
     met = meet(message.ack, drop_by_key, waits=True)
     assert (met.first, met.second) == (None, False)
     assert (row(message)["status"], row(message)["error"]) == ("y", None)
 
 
-def test_a_drop_by_key_beside_a_claim_takes_the_message_from_it() -> None:
+def test_a_drop_by_key_during_a_claim_takes_the_message_from_it() -> None:
     waiting(key="k")
     met = meet(claim_in_transaction, drop_by_key, waits=True)
     assert met.second is True
@@ -236,14 +236,14 @@ def test_a_drop_by_key_beside_a_claim_takes_the_message_from_it() -> None:
 # Two operators
 
 
-def test_a_requeue_beside_a_purge_of_the_same_dead_message_finds_it_gone() -> None:
+def test_a_requeue_during_a_purge_of_the_same_dead_message_finds_it_gone() -> None:
     message = dead(key="k")
     met = meet(lambda: Message.objects.filter(pk=message.pk).purge(), requeue)
     assert (met.first, met.second) == (1, 0)
     assert (Message.objects.count(), ArchivedMessage.objects.count()) == (0, 1)
 
 
-def test_a_purge_beside_a_requeue_of_the_same_dead_message_leaves_it() -> None:
+def test_a_purge_during_a_requeue_of_the_same_dead_message_leaves_it() -> None:
     message = dead(key="k")
     met = meet(requeue, lambda: Message.objects.filter(pk=message.pk).purge())
     assert (met.first, met.second) == (1, 0)

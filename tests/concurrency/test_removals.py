@@ -51,7 +51,7 @@ def is_lost(result: Any, message: Message) -> bool:
 
 @every_ack
 @pytest.mark.parametrize("other", [rescue, drop, update, requeue])
-def test_an_ack_beside_somebody_who_moves_the_row_waits_and_has_lost(
+def test_an_ack_alongside_somebody_who_moves_the_row_waits_and_has_lost(
     ack: Callable[[Message], Any], other: Callable[[], Any]
 ) -> None:
     message = stuck(key="k")
@@ -72,7 +72,7 @@ def test_an_ack_wins_when_the_other_is_rolled_back(ack: Callable[[Message], Any]
 
 @every_ack
 @pytest.mark.parametrize(("other", "finds"), [(rescue, 0), (drop, 0), (requeue, 0), (update, "created")])
-def test_who_comes_beside_an_ack_finds_the_row_gone(
+def test_who_comes_during_an_ack_finds_the_row_gone(
     ack: Callable[[Message], Any], other: Callable[[], Any], finds: Any
 ) -> None:
     message = stuck(key="k")

@@ -82,7 +82,7 @@ def test_a_deadlock_inside_the_callers_transaction_is_raised_and_nothing_of_it_s
 
 @transactional
 @pytest.mark.parametrize("verb", ["enqueue", "enqueue_many", "claim", "ack", "rescue"])
-def test_a_lock_that_is_not_to_be_had_is_asked_for_again_until_it_is(
+def test_a_lock_that_is_not_to_be_had_is_requested_again_until_it_is(
     verb: str, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     """SQLite refuses a second writer; it is let in at the first retry. Elsewhere nothing is refused here."""
@@ -132,7 +132,7 @@ def test_a_lock_that_is_not_to_be_had_inside_the_callers_transaction_is_raised(
 
 
 @transactional
-def test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_anew(
+def test_a_wait_for_a_lock_that_took_the_servers_own_limit_is_not_begun_again(
     monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     message = held()

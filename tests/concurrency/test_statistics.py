@@ -25,7 +25,7 @@ SEEN = connection.vendor != "sqlite"
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not cut a turn short."""
     monkeypatch.setattr(counter, "SECONDS", 30)
 
@@ -73,7 +73,7 @@ def test_two_who_are_the_first_ever_make_one_beginning() -> None:
 
 if SEEN:
 
-    def test_a_writer_that_is_killed_has_counted_nothing_and_holds_up_nobody() -> None:
+    def test_a_writer_that_is_killed_has_counted_nothing_and_holds_nothing_up() -> None:
         begin()
         done()
         let_pass(MINUTE)

@@ -167,5 +167,5 @@ def test_no_attempt_begins_when_five_seconds_are_over(error: Any, waits: float, 
 
 
 @pytest.mark.parametrize("error", GONE, ids=str)
-def test_a_server_that_went_away_is_not_asked_again_at_once(error: Any) -> None:
+def test_a_server_that_went_away_is_not_tried_again_at_once(error: Any) -> None:
     assert not retry.is_passing(error)

@@ -89,17 +89,17 @@ def test_an_update_holds_the_message_that_it_met_until_it_has_written_it(
     many: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = held(payload="old", key="k")
-    compare = enqueue_module._says_the_same
+    compare = enqueue_module._has_same_content
     with aside() as other:
         acking: list[Future[Any]] = []
 
-        def compare_beside_an_ack(*said: Any) -> bool:
+        def compare_during_an_ack(*arguments: Any) -> bool:
             acking.append(other.begin(lambda: outcome(message.ack)))
             if connection.vendor != "sqlite":
                 assert waits_for_a_lock(other.session, acking[0])
-            return compare(*said)
+            return compare(*arguments)
 
-        monkeypatch.setattr(enqueue_module, "_says_the_same", compare_beside_an_ack)
+        monkeypatch.setattr(enqueue_module, "_has_same_content", compare_during_an_ack)
         assert producer("new", "update", many=many)() == "updated"
         assert isinstance(acking[0].result(patience(60)), LeaseLost)
     assert (row(message)["status"], row(message)["body"]) == ("n", "new")

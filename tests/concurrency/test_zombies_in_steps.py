@@ -58,7 +58,7 @@ def test_a_result_that_comes_after_a_rescue_is_refused() -> None:
     assert booked() == (0, 0)
 
 
-def test_a_rescue_beside_a_block_passes_the_message_by() -> None:
+def test_a_rescue_during_a_block_passes_the_message_by() -> None:
     message = stuck()
     met = meet(booking(message), rescue, waits=False)
     assert met.first == "booked"
@@ -68,7 +68,7 @@ def test_a_rescue_beside_a_block_passes_the_message_by() -> None:
     assert booked() == (1, 1)
 
 
-def test_a_sleep_beside_a_rescue_puts_nothing_to_sleep() -> None:
+def test_a_sleep_during_a_rescue_puts_nothing_to_sleep() -> None:
     message = stuck()
     met = meet(rescue, lambda: message.wait_for("paid:17"), waits=True)
     assert isinstance(met.second, LeaseLost)

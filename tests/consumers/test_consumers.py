@@ -51,7 +51,7 @@ def test_what_cannot_be_called_is_refused() -> None:
     assert registry.registered() == {}
 
 
-def test_a_handler_without_a_name_is_called_by_what_it_says_of_itself() -> None:
+def test_a_handler_without_a_name_is_called_by_its_repr() -> None:
     handler = partial(handle)
     consumer("q")(handler)
     assert "handle" in registry.registered()["q"].name
@@ -65,7 +65,7 @@ def test_a_lease_lasts_longer_than_nothing(wrong: Any) -> None:
         consumer("q", lease=wrong)
 
 
-def test_a_consumer_is_transactional_only_if_it_says_so() -> None:
+def test_a_consumer_is_transactional_only_if_declared() -> None:
     consumer("plain")(handle)
     consumer("careful", transactional=True)(handle)
     found = registry.registered()
@@ -114,7 +114,7 @@ def test_a_resource_that_can_not_be_used_is_refused(resource: Any, handler: Any,
     assert registry.registered() == {}
 
 
-def test_a_consumer_gets_a_list_only_if_it_says_so() -> None:
+def test_a_consumer_gets_a_list_only_if_declared() -> None:
     consumer("one")(handle)
     consumer("many", batch=900, batch_wait=timedelta(seconds=2))(handle)
     found = registry.registered()
@@ -128,7 +128,7 @@ def test_a_batch_is_a_whole_number_that_one_statement_settles(wrong: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("options", "why"),
     [
         ({"batch": 5, "batch_wait": 61}, "must be at most 60 seconds, not 61"),
         ({"batch": 5, "batch_wait": -1}, "batch_wait of the consumer of 'q' must be from 0"),
@@ -136,9 +136,9 @@ def test_a_batch_is_a_whole_number_that_one_statement_settles(wrong: Any) -> Non
         ({"batch_wait": 1}, "batch_wait of the consumer of 'q' needs batch too"),
     ],
 )
-def test_a_list_waits_for_a_minute_at_most(said: dict[str, Any], why: str) -> None:
+def test_a_list_waits_for_a_minute_at_most(options: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidMessage, match=why):
-        consumer("q", **said)
+        consumer("q", **options)
     assert registry.registered() == {}
 
 

@@ -79,10 +79,10 @@ def test_what_has_yet_to_run_is_refused_wherever_it_is(kind: str, place: str) ->
     returned = PLACES[place](make())
     with warnings.catch_warnings(action="error"), pytest.raises(TypeError) as caught:  # a coroutine is not warned of
         refuse_unrun("shop.handle", returned)
-    said = str(caught.value)
-    assert said.startswith("shop.handle returned a")
-    assert text.partition(" ")[2] in said
-    assert "so its work was not done" in said
+    error = str(caught.value)
+    assert error.startswith("shop.handle returned a")
+    assert text.partition(" ")[2] in error
+    assert "so its work was not done" in error
 
 
 def test_the_sentence_names_what_it_is_in_and_what_to_do() -> None:
@@ -121,7 +121,7 @@ def test_what_has_run_is_no_failure() -> None:
         assert unrun_text("shop.handle", value) is None
 
 
-def test_a_deep_value_is_looked_through() -> None:
+def test_a_deep_value_is_searched() -> None:
     deep: Any = generate()
     for _ in range(100_000):
         deep = [deep]

@@ -166,7 +166,7 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], Coroutine[Any, Any, None]]
 @consumer("coroutines-timed", timeout=0.5, lease=3, max_reads=2, backoff=0.05, backoff_max=0.2)
 @consumer("coroutines-generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
 @consumer("coroutines-short-lease", lease=2, max_reads=3, backoff=0.05, backoff_max=0.2)
-async def do_as_told(message: Message) -> None:
+async def do_as_ordered(message: Message) -> None:
     what: Any = message.payload
     note("begin", message, thread=threading.get_ident())
     await _DEEDS[what["do"]](message, what)
@@ -179,16 +179,16 @@ async def shared() -> AsyncIterator[object]:
     if "DBQUEUE_TEST_LOG" not in os.environ:  # a worker that consumes what other tests send
         yield object()
         return
-    nobody = Message(id=0)
+    no_message = Message(id=0)
     if (gate := os.environ.get("DBQUEUE_TEST_RESOURCE")) and not Path(gate).exists():
-        note("refused", nobody)
+        note("refused", no_message)
         raise ConnectionError("the other side is away")
-    note("entered", nobody)
+    note("entered", no_message)
     try:
         yield object()
     finally:
         await asyncio.sleep(0.01)
-        note("left", nobody)
+        note("left", no_message)
 
 
 @consumer("sharing", resource=shared, max_reads=1)

@@ -104,7 +104,7 @@ def _multiprocess(message: Message, what: dict[str, Any]) -> None:
 
 
 def _print(_message: Message, what: dict[str, Any]) -> None:
-    print(what["say"] * 10_000, flush=True)
+    print(what["text"] * 10_000, flush=True)
 
 
 def _stop(_message: Message, _what: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ def _leave_thread(_message: Message, what: dict[str, Any]) -> None:
 
 def _fail(message: Message, what: dict[str, Any]) -> None:
     if message.read_count <= what.get("times", 1_000_000):
-        raise ValueError(what.get("say", "as told"))
+        raise ValueError(what.get("text", "as told"))
 
 
 def _retry(message: Message, what: dict[str, Any]) -> None:

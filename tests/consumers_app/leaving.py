@@ -110,7 +110,7 @@ def _leave(_message: Message, what: dict[str, Any]) -> None:
     leave(what.get("statement", ""))
 
 
-def _look(message: Message, _what: dict[str, Any]) -> None:
+def _read(message: Message, _what: dict[str, Any]) -> None:
     note("seen", message, **seen(f"effect-{message.pk}"))
 
 
@@ -122,7 +122,7 @@ def _count_queries_kept(message: Message, _what: dict[str, Any]) -> None:
 
 DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "leave behind": _leave,
-    "look": _look,
+    "look": _read,
     "count queries kept": _count_queries_kept,
 }
 

@@ -37,7 +37,7 @@ if "DBQUEUE_TEST_MEMORY" in os.environ:  # in the child, so that what was import
 @consumer("timed", timeout=0.5, max_reads=2, backoff=0.05, backoff_max=0.2)
 # For what has to end in time, on a busy machine too; on "timed" nothing does.
 @consumer("generously-timed", timeout=2, max_reads=2, backoff=0.05, backoff_max=0.2)
-def do_as_told(message: Message) -> None:
+def do_as_ordered(message: Message) -> None:
     what = message.payload
     note("begin", message)
     DEEDS[what["do"]](message, what)

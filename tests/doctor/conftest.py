@@ -71,10 +71,10 @@ def register(registry: dict[str, Any]) -> Callable[..., None]:
     return register
 
 
-def worker(number: int = 1, *, queues: str = QUEUE, **said: Any) -> Worker:
+def worker(number: int = 1, *, queues: str = QUEUE, **fields: Any) -> Worker:
     """One that beats in time, unless it is said otherwise."""
-    said = {"late_at": DbNow() + timedelta(seconds=10), "held": 2} | said
-    return Worker.objects.create(id=number, host="there", pid=7, queues=queues, threads=1, **said)
+    fields = {"late_at": DbNow() + timedelta(seconds=10), "held": 2} | fields
+    return Worker.objects.create(id=number, host="there", pid=7, queues=queues, threads=1, **fields)
 
 
 @pytest.fixture(autouse=True)

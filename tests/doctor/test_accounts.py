@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 from django_dbqueue.doctor import rights
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
@@ -101,7 +101,7 @@ def test_what_the_grant_that_is_named_gives_is_seen(work_as: Callable[..., None]
     assert levels(found, "oldest-transaction") == levels(found, "history") == levels(found, "sight") == ["ok"]
 
 
-def test_an_account_that_may_only_read_is_told_what_it_lacks(work_as: Callable[..., None]) -> None:
+def test_an_account_that_may_only_read_learns_what_it_lacks(work_as: Callable[..., None]) -> None:
     waiting()
     work_as(*MAY_READ)
     found = examined()
@@ -148,12 +148,12 @@ def test_each_table_alone_that_an_account_may_not_write_is_a_problem(
 
 def rights_of(session: Any) -> list[Finding]:
     check = rights.queried if settings.TEST_DATABASE == "postgres" else rights.tried
-    return list(check.look(Patient.at(session)))
+    return list(check.examine(ExaminedDatabase.at(session)))
 
 
 if settings.TEST_DATABASE == "postgres":
 
-    def test_an_account_that_may_not_draw_the_ids_of_a_partitioned_history_is_told_so(
+    def test_an_account_that_may_not_draw_the_ids_of_a_partitioned_history_is_reported(
         work_as: Callable[..., None], other_connection: BaseDatabaseWrapper
     ) -> None:
         run(other_connection, *OWN_COUNTER)
@@ -167,7 +167,7 @@ if settings.TEST_DATABASE == "postgres":
             run(other_connection, *NO_COUNTER)
 
 
-def test_an_account_that_may_nothing_is_told_so_without_a_traceback(work_as: Callable[..., None]) -> None:
+def test_an_account_that_may_nothing_is_reported_without_a_traceback(work_as: Callable[..., None]) -> None:
     work_as(*MAY_NOTHING)
     found = examined()
     assert levels(found, "connection") == ["ok"]

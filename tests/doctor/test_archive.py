@@ -28,7 +28,7 @@ def test_a_large_table_from_which_rows_are_deleted_is_a_warning(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("in_partitions")
-def test_partitions_that_nobody_keeps_are_a_warning() -> None:
+def test_partitions_that_are_not_kept_are_a_warning() -> None:
     archive_at(1_999, 2_001)
     assert "needs 1 more" in examined()["archive"][0].found
     archive_at(5_000)

@@ -31,7 +31,7 @@ from tests.plans import crowd
 pytestmark = pytest.mark.django_db
 
 
-def test_where_all_is_well_every_check_of_this_server_says_so_and_nothing_is_wrong() -> None:
+def test_where_all_is_well_every_check_of_this_server_reports_it_and_nothing_is_wrong() -> None:
     waiting(priority=3)
     waiting(priority=-1)
     done()
@@ -51,7 +51,7 @@ def test_every_check_that_is_written_is_on_the_list() -> None:
     assert sorted(written) == sorted(map(id, CHECKS))
 
 
-def test_the_look_changes_nothing_and_leaves_no_transaction_open() -> None:
+def test_the_examination_changes_nothing_and_leaves_no_transaction_open() -> None:
     message = waiting()
     before = Message.objects.values().get()
     examined()
@@ -64,7 +64,7 @@ def test_the_look_changes_nothing_and_leaves_no_transaction_open() -> None:
 
 
 @override_settings(DBQUEUE={"DEFAULTS": {"leese": 3}})
-def test_wrong_settings_are_told_and_nothing_else_is_looked_at() -> None:
+def test_wrong_settings_are_reported_and_nothing_else_is_examined() -> None:
     found = examined()
     assert list(found) == ["settings"]
     assert "Did you mean 'lease'" in found["settings"][0].do
@@ -79,7 +79,7 @@ def test_a_system_check_that_was_silenced_is_a_note() -> None:
 
 
 @modify_settings(INSTALLED_APPS={"append": "tests.doctor.broken_app"})
-def test_consumers_that_can_not_be_imported_are_told() -> None:
+def test_consumers_that_can_not_be_imported_are_reported() -> None:
     found = examined()
     assert list(found) == ["settings", "consumers"]
     assert "ZeroDivisionError: division by zero" in found["consumers"][0].found
@@ -91,14 +91,14 @@ class _Astray:
 
 
 @override_settings(DATABASE_ROUTERS=[_Astray()])
-def test_a_router_that_leads_to_no_database_is_told() -> None:
+def test_a_router_that_leads_to_no_database_is_reported() -> None:
     found = examined(None)
     assert levels(found, "connection") == ["problem"]
     assert "router sends the queue to 'nowhere'" in found["connection"][0].found
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_does_not_answer_is_told(
+def test_a_database_that_does_not_answer_is_reported(
     session: BaseDatabaseWrapper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.close()
@@ -182,7 +182,7 @@ def test_a_unique_constraint_that_is_gone_is_a_problem(monkeypatch: pytest.Monke
 # -- the claim ----------------------------------------------------------------------------------------------
 
 
-def test_plans_are_asked_for_so_many_queues_and_priorities_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_are_read_for_so_many_queues_and_priorities_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_checks, "MOST", 7)
     explained = []
 
@@ -210,8 +210,8 @@ def test_plans_are_asked_for_so_many_queues_and_priorities_and_no_more(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("ahead", "took", "level"),
+    ("lead", "took", "level"),
     [(0.2, 0.01, "ok"), (-1.5, 0.01, "note"), (1.5, 1.2, "ok"), (59.0, 0.1, "note"), (-61.0, 0.1, "warning")],
 )
-def test_clocks_that_differ_matter_by_how_much(ahead: float, took: float, level: str) -> None:
-    assert clocks.compared(ahead, took).level == level
+def test_clocks_that_differ_matter_by_how_much(lead: float, took: float, level: str) -> None:
+    assert clocks.compared(lead, took).level == level

@@ -43,7 +43,7 @@ def test_groups_that_go_on_are_fine(settings: SettingsWrapper, monkeypatch: pyte
     assert levels(examined(), "groups") == ["ok"]
 
 
-def test_a_free_place_that_nobody_was_given() -> None:
+def test_a_free_place_that_was_given_to_none() -> None:
     first, second = send(), send()
     send("b")
     Ticket.objects.filter(message_id=first.pk).delete()
@@ -104,7 +104,7 @@ def test_a_message_that_waits_for_an_event_is_fine(group: str | None) -> None:
     assert levels(examined(), "groups") == (["ok"] if group else ["problem"])
 
 
-def test_no_more_is_looked_at_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_examined_than_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_checks, "EXAMINED", 2)
     monkeypatch.setattr(group_checks, "STEP", 2)
     messages = [send() for _ in range(8)]

@@ -13,7 +13,7 @@ from tests.factories import waiting
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_connection_that_is_lost_during_the_look_is_told_and_ends_it(
+def test_a_connection_that_is_lost_during_the_examination_is_reported_and_ends_it(
     session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper
 ) -> None:
     waiting()

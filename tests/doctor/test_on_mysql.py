@@ -16,10 +16,10 @@ from django.test import override_settings
 
 from django_dbqueue.databases import facts, retries
 from django_dbqueue.doctor import versions
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Message, Mutex, Queue, Schedule, Worker
-from tests.concurrency.steps import looks
+from tests.concurrency.steps import polls
 from tests.doctor.conftest import examined, examined_between, levels, run, wrong
 from tests.factories import waiting
 from tests.process.pooler import relay
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "check", "level", "said"),
+    ("spoiled", "check", "level", "words"),
     [
         ("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION'", "sql-mode", "problem", "not strict"),
         ("SET SESSION binlog_format = 'STATEMENT'", "binary-log", "problem", "writes statements"),
@@ -44,15 +44,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
     ],
 )
 def test_a_session_that_is_not_as_it_should_be(
-    session: BaseDatabaseWrapper, spoiled: str, check: str, level: str, said: str
+    session: BaseDatabaseWrapper, spoiled: str, check: str, level: str, words: str
 ) -> None:
     run(session, spoiled)
     [*_fine, finding] = examined()[check]
     assert finding.level == level
-    assert said in finding.found
+    assert words in finding.found
 
 
-def test_a_read_timeout_that_is_not_said_is_a_warning(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_timeout_that_is_not_set_is_a_warning(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(session.settings_dict["OPTIONS"], "read_timeout")
     assert levels(examined(), "read-timeout") == ["warning"]
 
@@ -116,7 +116,7 @@ def test_a_table_without_transactions_is_a_problem(session: BaseDatabaseWrapper)
 
 
 @pytest.mark.parametrize(
-    ("converted", "said"),
+    ("converted", "texts"),
     [
         ("utf8mb3 COLLATE utf8mb3_bin", ["can't hold every character"]),
         ("utf8mb4 COLLATE utf8mb4_unicode_ci", ["not compared exactly"]),
@@ -124,7 +124,7 @@ def test_a_table_without_transactions_is_a_problem(session: BaseDatabaseWrapper)
     ],
 )
 def test_a_table_that_somebody_converted_is_a_problem(
-    session: BaseDatabaseWrapper, converted: str, said: list[str]
+    session: BaseDatabaseWrapper, converted: str, texts: list[str]
 ) -> None:
     with altered(session, Mutex, f"CONVERT TO CHARACTER SET {converted}"):
         found = examined()
@@ -132,7 +132,7 @@ def test_a_table_that_somebody_converted_is_a_problem(
             run(session, finding.do)
         mended = examined()
     assert wrong(found) == ["collations"]
-    for finding, words in zip(found["collations"], said, strict=True):
+    for finding, words in zip(found["collations"], texts, strict=True):
         assert finding.level == "problem"
         assert words in finding.found
         assert "django_dbqueue_mutex (name)" in finding.found
@@ -140,7 +140,7 @@ def test_a_table_that_somebody_converted_is_a_problem(
 
 
 @pytest.mark.parametrize("model", [Message, Queue, Worker])
-def test_the_advice_leaves_what_a_column_says_besides_its_characters(session: BaseDatabaseWrapper, model: Any) -> None:
+def test_the_advice_leaves_what_a_column_has_besides_its_characters(session: BaseDatabaseWrapper, model: Any) -> None:
     """Its default, whether it may be NULL, the words of an ENUM."""
     before = definition(session, model)
     with altered(session, model, "CONVERT TO CHARACTER SET utf8mb3 COLLATE utf8mb3_general_ci"):
@@ -172,10 +172,10 @@ def test_an_index_that_the_optimiser_may_not_see_is_a_problem_and_the_claim_stan
 # -- old versions, and who keeps them -----------------------------------------------------------------------
 
 
-def looked(look: Callable[[], Any], is_there: Callable[[Any], bool]) -> Any:
+def polled(check: Callable[[], Any], is_there: Callable[[Any], bool]) -> Any:
     """What is seen when it is there: the list of transactions is a copy as long as somebody read it a moment ago."""
-    for _ in looks():
-        if is_there(found := look()):
+    for _ in polls():
+        if is_there(found := check()):
             return found
     raise AssertionError(found)
 
@@ -196,7 +196,7 @@ def test_a_transaction_that_is_open_for_long_and_what_it_keeps_are_warnings(
     monkeypatch.setattr(versions, "LONG_TRANSACTION", -1.0)
     monkeypatch.setattr(facts, "MOST_SHOWN", 1000)  # other tests on this server have transactions too
     monkeypatch.setattr(versions, "LONG_HISTORY", 30)
-    found = looked(examined, lambda found: f"session {number} for " in found["oldest-transaction"][0].found)
+    found = polled(examined, lambda found: f"session {number} for " in found["oldest-transaction"][0].found)
     assert levels(found, "oldest-transaction") == levels(found, "history") == ["warning"]
     assert f"KILL {number}" in found["oldest-transaction"][0].do
     assert "see the check 'oldest-transaction'" in found["history"][0].do
@@ -215,10 +215,10 @@ if settings.TEST_DATABASE == "mysql":
     def test_where_a_statement_keeps_transactions_from_being_listed_that_is_a_note(
         session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        patient = Patient.at(session)
+        database = ExaminedDatabase.at(session)
 
-        def look() -> list[Finding]:
-            return list(versions.oldest.look(patient))
+        def check() -> list[Finding]:
+            return list(versions.oldest.examine(database))
 
         name = f"{settings.TEST_RUN} {session.settings_dict['NAME']}"
         run(session, f"SELECT GET_LOCK('{name}', 0)")
@@ -229,12 +229,12 @@ if settings.TEST_DATABASE == "mysql":
                 pass
             with monkeypatch.context() as patch:
                 patch.setattr(retries, "ATTEMPTS", 1)  # meanwhile nobody else on this server could list them
-                [found] = looked(look, lambda found: found[0].level != "ok")
+                [found] = polled(check, lambda found: found[0].level != "ok")
             run(session, f"SELECT RELEASE_LOCK('{name}')")
             waits.result()
         assert found.level == "note"
         assert "a four-byte character" in found.found
-        [found] = looked(look, lambda found: found[0].level != "note")
+        [found] = polled(check, lambda found: found[0].level != "note")
         assert found.level == "ok"
 
     def _waits_for_a_lock(session: BaseDatabaseWrapper, name: str) -> bool:

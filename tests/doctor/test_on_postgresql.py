@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "check", "level", "said"),
+    ("spoiled", "check", "level", "words"),
     [
         ("SET synchronous_commit = off", "durability", "warning", "synchronous_commit off"),
         ("SET default_transaction_read_only = on", "writable", "problem", "(default_transaction_read_only)"),
@@ -31,14 +31,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
     ],
 )
 def test_a_session_that_is_not_as_it_should_be(
-    session: BaseDatabaseWrapper, spoiled: str, check: str, level: str, said: str
+    session: BaseDatabaseWrapper, spoiled: str, check: str, level: str, words: str
 ) -> None:
     run(session, spoiled)
     found = examined()
     assert check in wrong(found)
     finding = found[check][-1]
     assert finding.level == level
-    assert said in finding.found
+    assert words in finding.found
 
 
 def test_a_client_that_notices_no_vanished_server_is_a_note(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.doctor import examined_database, versions
 from django_dbqueue.doctor.examination import examine
-from django_dbqueue.doctor.examined_database import Patient
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.servers import writable
 from tests.doctor.conftest import examined, levels, run, wrong
 from tests.factories import waiting
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "check", "said"),
+    ("spoiled", "check", "words"),
     [
         ("PRAGMA synchronous = OFF", "durability", "PRAGMA synchronous is OFF"),
         ("PRAGMA journal_mode = DELETE", "journal-mode", "no write-ahead log"),
@@ -33,13 +33,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
     ],
 )
 def test_a_session_that_is_not_as_it_should_be(
-    session: BaseDatabaseWrapper, spoiled: str, check: str, said: str
+    session: BaseDatabaseWrapper, spoiled: str, check: str, words: str
 ) -> None:
     run(session, spoiled)
     found = examined()
     run(session, "PRAGMA journal_mode = WAL")
     assert wrong(found) == [check]
-    assert said in found[check][0].found
+    assert words in found[check][0].found
 
 
 def test_transactions_that_take_no_lock_as_they_begin_are_a_warning_and_a_short_wait_is_a_note(
@@ -85,7 +85,7 @@ def test_a_writer_at_work_keeps_the_doctor_from_nothing(
     run(other_connection, "ROLLBACK")
 
 
-def test_a_file_that_somebody_has_locked_keeps_the_doctor_waiting_once_and_is_told(
+def test_a_file_that_somebody_has_locked_keeps_the_doctor_waiting_once_and_is_reported(
     session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper
 ) -> None:
     del other_connection.settings_dict["OPTIONS"]["init_command"]  # which asks for the write-ahead log again
@@ -100,18 +100,18 @@ def test_a_file_that_somebody_has_locked_keeps_the_doctor_waiting_once_and_is_to
         run(session, "PRAGMA journal_mode = WAL")
 
 
-def test_a_lock_that_comes_in_the_middle_is_waited_for_briefly_by_each_look(
+def test_a_lock_that_comes_in_the_middle_is_waited_for_briefly_by_each_check(
     session: BaseDatabaseWrapper, other_connection: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examined_database, "WAITS", 0)
     del other_connection.settings_dict["OPTIONS"]["init_command"]
     run(session, "PRAGMA journal_mode = DELETE")
-    looks = examine("default")
+    findings = examine("default")
     try:
-        first = next(finding for finding in looks if finding.check == "durability")
+        first = next(finding for finding in findings if finding.check == "durability")
         assert first.level == "ok"
         run(other_connection, "BEGIN EXCLUSIVE")
-        waited = [finding.check for finding in looks if "waiting for a lock" in finding.found]
+        waited = [finding.check for finding in findings if "waiting for a lock" in finding.found]
         assert {"migrations", "claim-plan", "workers"} <= set(waited)
     finally:
         other_connection.close()
@@ -122,7 +122,7 @@ def test_a_lock_that_comes_in_the_middle_is_waited_for_briefly_by_each_look(
 
 
 def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> None:
-    patient = Patient.at(connections["default"])
+    database = ExaminedDatabase.at(connections["default"])
     path = Path(session.settings_dict["NAME"])
     mode = path.stat().st_mode
     path.chmod(0o444)
@@ -130,7 +130,7 @@ def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> No
     if is_root:  # who may write everything
         os.seteuid(pwd.getpwnam("nobody").pw_uid)
     try:
-        [finding] = writable.look(patient)
+        [finding] = writable.examine(database)
     finally:
         if is_root:
             os.seteuid(0)

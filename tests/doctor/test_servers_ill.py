@@ -19,7 +19,7 @@ from tests.servers.postgres import Postgres
 
 class IllMariaDB(MariaDB):
     def command(self) -> list[str]:
-        said = {
+        variables = {
             "innodb-flush-log-at-trx-commit": 2,
             "sync-binlog": 0,
             "max-allowed-packet": "1M",
@@ -29,12 +29,12 @@ class IllMariaDB(MariaDB):
             "read-only": "ON",
             "event-scheduler": "OFF",
         }
-        return [*super().command(), *(f"--{name}={value}" for name, value in said.items())]
+        return [*super().command(), *(f"--{name}={value}" for name, value in variables.items())]
 
 
 class IllPostgres(Postgres):
     def command(self) -> list[str]:
-        said = {
+        variables = {
             "fsync": "off",
             "full_page_writes": "off",
             "synchronous_commit": "off",
@@ -43,7 +43,7 @@ class IllPostgres(Postgres):
             "statement_timeout": "10s",
             "default_transaction_isolation": "serializable",
         }
-        return [*super().command(), *(word for name, value in said.items() for word in ("-c", f"{name}={value}"))]
+        return [*super().command(), *(word for name, value in variables.items() for word in ("-c", f"{name}={value}"))]
 
 
 ILL = {
@@ -94,16 +94,16 @@ def manage(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]
 
 
 def doctor(environment: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
-    code, said, complaint = manage(environment, "queue_doctor", "--json")
+    code, output, complaint = manage(environment, "queue_doctor", "--json")
     assert (code, complaint) == (1, "")
     found: dict[str, list[dict[str, Any]]] = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         found.setdefault(json.loads(line)["check"], []).append(json.loads(line))
     return found
 
 
-def test_before_the_tables_are_made_the_server_is_judged_and_migrate_is_asked_for(environment: dict[str, str]) -> None:
-    code, _said, complaint = manage(
+def test_before_the_tables_are_made_the_server_is_judged_and_migrate_is_proposed(environment: dict[str, str]) -> None:
+    code, _output, complaint = manage(
         environment, "migrate", "django_dbqueue", "zero", "--skip-checks", "--verbosity", "0"
     )
     assert code == 0, complaint
@@ -116,8 +116,8 @@ def test_before_the_tables_are_made_the_server_is_judged_and_migrate_is_asked_fo
     assert {"claim-plan", "storage", "rights"}.isdisjoint(found)
 
 
-def test_every_ill_of_the_server_is_told(environment: dict[str, str]) -> None:
-    code, _said, complaint = manage(environment, "migrate", "--verbosity", "0")
+def test_every_ill_of_the_server_is_reported(environment: dict[str, str]) -> None:
+    code, _output, complaint = manage(environment, "migrate", "--verbosity", "0")
     assert code == 0, complaint
     found = doctor(environment)
     for check, words in FINDINGS.items():

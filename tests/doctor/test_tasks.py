@@ -54,7 +54,7 @@ def test_tasks_that_are_here_are_fine_and_so_is_a_queue_without_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "alias", "says"),
+    ("path", "alias", "words"),
     [
         ("tests.tasks_app.jobs.gone", "", '"gone" attribute'),
         ("tests.tasks_app.no_such_module.add", "", "No module named 'tests.tasks_app.no_such_module'"),
@@ -64,14 +64,14 @@ def test_tasks_that_are_here_are_fine_and_so_is_a_queue_without_any() -> None:
         ("tests.doctor.broken_app.queue_consumers.add", "", "ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_task_that_is_not_here_is_a_warning_that_says_why(path: str, alias: str, says: str) -> None:
+def test_a_task_that_is_not_here_is_a_warning_that_gives_the_reason(path: str, alias: str, words: str) -> None:
     naming(ADD)
     naming(path, alias=alias)
     naming(path, alias=alias, queue="more", delay=3600)
     [finding] = found_of("tasks")
     assert finding.level == "warning"
     assert f"the task {path}, which can't be imported here: " in finding.found
-    assert says in finding.found
+    assert words in finding.found
     assert finding.found.endswith("(2 of the 3 messages examined; queues: jobs, more).")
     assert "keep it under its old name" in finding.do
 
@@ -125,7 +125,7 @@ def test_results_that_are_kept_are_fine_and_so_are_those_that_the_next_turn_dele
     assert levels(examined(), "results") == ["ok"]
 
 
-def test_results_that_nobody_deletes_are_counted_and_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_are_not_deleted_are_counted_and_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     kept_until(1, -1)
     kept_until(2, 2.5)
     kept_until(3, 5.5)

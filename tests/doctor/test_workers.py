@@ -28,9 +28,9 @@ def test_a_worker_that_missed_three_beats_is_a_warning_and_one_that_is_late_once
     gone, late = found["workers"]
     assert "The worker there:7 has sent no heartbeat for 6" in gone.found
     assert "held 2 messages at its last one" in gone.found
-    said = re.search(r"heartbeat of the worker there:\d+ is ([\d.]+) s late", late.found)
-    assert said is not None, late.found
-    assert 5 <= float(said[1]) < 5.1 + time.monotonic() - began
+    match = re.search(r"heartbeat of the worker there:\d+ is ([\d.]+) s late", late.found)
+    assert match is not None, late.found
+    assert 5 <= float(match[1]) < 5.1 + time.monotonic() - began
 
 
 def test_of_many_workers_that_are_gone_the_first_are_named_and_the_rest_is_counted(
@@ -57,7 +57,7 @@ def test_a_queue_with_due_messages_and_no_worker_that_lives_is_a_warning() -> No
     assert levels(examined(), "unserved-queues") == ["ok"]
 
 
-def test_a_queue_that_has_a_consumer_here_says_how_to_serve_it(register: Callable[..., None]) -> None:
+def test_a_queue_that_has_a_consumer_here_comes_with_how_to_serve_it(register: Callable[..., None]) -> None:
     waiting(queue="ours")
     register("ours")
     assert examined()["unserved-queues"][0].do == "manage.py run_queue_worker --queues ours"
@@ -81,7 +81,7 @@ def test_a_queue_that_a_running_stream_consumes_is_served() -> None:
     assert levels(examined(), "unserved-queues") == ["warning"]
 
 
-def test_a_paused_queue_with_messages_is_a_note_that_says_by_whom_and_why() -> None:
+def test_a_paused_queue_with_messages_is_a_note_that_names_who_and_why() -> None:
     waiting()
     worker()
     Queue.objects.pause(QUEUE, by="ann", reason="mail server is down")
@@ -91,7 +91,7 @@ def test_a_paused_queue_with_messages_is_a_note_that_says_by_whom_and_why() -> N
     assert "Resume it in the admin" in found["unserved-queues"][0].do
 
 
-def test_a_pause_with_an_end_says_when_it_continues_and_is_fine_after_that() -> None:
+def test_a_pause_with_an_end_shows_when_it_continues_and_is_fine_after_that() -> None:
     waiting()
     worker()
     Queue.objects.pause(QUEUE, for_=3_600)
@@ -109,7 +109,7 @@ def test_a_name_that_no_queue_can_have_is_a_warning() -> None:
     assert "'not a name'" in found["unserved-queues"][0].found
 
 
-def test_of_many_queues_that_nobody_serves_the_first_are_named(
+def test_of_many_unserved_queues_the_first_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker_checks, "MOST_NAMED", 2)

@@ -48,14 +48,14 @@ def test_no_error_has_no_group() -> None:
     assert not Failure.objects.exists()
 
 
-def test_a_group_that_is_there_costs_one_look_for_each_queue() -> None:
+def test_a_group_that_is_there_costs_one_read_for_each_queue() -> None:
     ids(("q", A), ("q", B))
     with CaptureQueriesContext(connection) as queries:
         ids(("q", A), ("q", B), ("q", A))
     assert len(queries) == 1
 
 
-def test_a_group_of_a_transaction_that_rolls_back_is_made_anew() -> None:
+def test_a_group_of_a_transaction_that_rolls_back_is_made_again() -> None:
     with rolled_back():
         [lost] = ids(("q", A))
         assert ids(("q", A)) == [lost]
@@ -64,7 +64,7 @@ def test_a_group_of_a_transaction_that_rolls_back_is_made_anew() -> None:
     assert Failure.objects.get().pk == found
 
 
-def test_a_group_of_a_savepoint_that_rolls_back_is_made_anew_in_the_same_transaction() -> None:
+def test_a_group_of_a_savepoint_that_rolls_back_is_made_again_in_the_same_transaction() -> None:
     with transaction.atomic():
         with rolled_back():
             ids(("q", A))
@@ -73,7 +73,7 @@ def test_a_group_of_a_savepoint_that_rolls_back_is_made_anew_in_the_same_transac
 
 
 @pytest.mark.parametrize("whole_table", [False, True])
-def test_a_group_that_somebody_deleted_is_made_anew(whole_table: bool) -> None:
+def test_a_group_that_somebody_deleted_is_made_again(whole_table: bool) -> None:
     ids(("q", A))
     if whole_table:
         with connection.cursor() as cursor:
@@ -121,7 +121,7 @@ def test_whoever_comes_second_makes_the_row_where_the_first_rolls_back() -> None
     assert [Failure.objects.get().pk] == met.second
 
 
-def test_another_kind_waits_for_nobody() -> None:
+def test_another_kind_waits_for_none() -> None:
     # Names of their own: InnoDB locks what a deleted row of the same name has left behind, until it is purged
     met = meet(lambda: ids(("mine", A)), lambda: ids(("mine", B), ("yours", A)), waits=False)
     assert {*met.first, *met.second} == set(Failure.objects.values_list("pk", flat=True))

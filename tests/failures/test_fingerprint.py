@@ -12,7 +12,7 @@ import pytest
 from django_dbqueue.codecs import decode
 from django_dbqueue.failures.error_texts import MAX_ERROR_BYTES, class_path, error_text
 from django_dbqueue.failures.fingerprint import Kind, kind_of, names_class, traceback_of
-from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.lifecycle.rescue import LEASE_EXPIRED
 from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.streams import stream_release
 from django_dbqueue.streams.stream_delivery import FAILED
@@ -76,7 +76,7 @@ def test_where_the_code_is_deployed_makes_no_difference(monkeypatch: pytest.Monk
     assert kind_of(text.format("/elsewhere")).place == "/elsewhere/shop/tasks.py:pay"
 
 
-def test_a_message_that_looks_like_a_traceback_leads_nobody_astray() -> None:
+def test_a_message_that_resembles_a_traceback_misleads_nothing() -> None:
     lure = 'from afar:\n\nTraceback (most recent call last):\n  File "evil.py", line 1, in lure\n    x()\nKeyError: 1'
     assert kind(lambda: refuse(lure)) == kind(refuse)
 
@@ -144,7 +144,7 @@ def test_a_group_among_the_causes_is_a_cause() -> None:
     assert kind(raise_from_a_group) == kind(refuse)
 
 
-def test_a_group_that_was_never_raised_is_told_apart_by_its_class() -> None:
+def test_a_group_that_was_never_raised_is_known_by_its_class() -> None:
     assert kind_of(error_text(ExceptionGroup("g", [KeyError("k")])) or "").exception.startswith("ExceptionGroup")
 
 
@@ -176,7 +176,7 @@ def test_a_message_that_fills_the_text_leaves_the_class_and_the_traceback(letter
     assert traceback_of(text).startswith("Traceback (most recent call last):\n")
 
 
-def test_a_long_message_that_looks_like_a_traceback_leads_nobody_astray() -> None:
+def test_a_long_message_that_resembles_a_traceback_misleads_nothing() -> None:
     lure = '\n\nTraceback (most recent call last):\n  File "evil.py", line 1, in lure\n    x()\nKeyError: 1'
     text = text_of(lambda: refuse(f"{lure}{'long ' * 600}{lure}"))
     assert kind_of(text) == kind(refuse)
@@ -220,9 +220,9 @@ def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
         ),
         ("WorkerDied: the process that ran this message ended by exit code 3.", Kind("WorkerDied", "exit code 3")),
         ("WorkerGone: session gone: worker a:17 has missed three beats, and …", Kind("WorkerGone", "")),
-        (LEASE_OVER, Kind("LeaseOver", "")),
+        (LEASE_EXPIRED, Kind("LeaseOver", "")),
         (
-            stream_release.LEASE_OVER.format(number=7, stream="lake"),
+            stream_release.LEASE_EXPIRED.format(number=7, stream="lake"),
             Kind("LeaseOver", "stream lake"),
         ),
         (
@@ -232,18 +232,18 @@ def test_a_text_that_was_cut_has_few_kinds_wherever_it_was_cut() -> None:
         ("Interrupted: the worker was stopped before the handler returned.", Kind("Interrupted", "")),
     ],
 )
-def test_a_text_without_a_traceback_is_told_apart_by_its_class_or_its_first_words(error: str, expected: Kind) -> None:
+def test_a_text_without_a_traceback_is_known_by_its_class_or_its_first_words(error: str, expected: Kind) -> None:
     assert kind_of(error) == expected
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "KeyError: 17", "Retry: later", "Traceback (most recent call last):"])
-def test_a_reason_of_a_reject_names_no_class_however_it_looks(reason: str) -> None:
+def test_a_reason_of_a_reject_names_no_class_whatever_its_form(reason: str) -> None:
     found = kind_of(reason, REJECT)
     assert (found.exception, found.place.split()[0]) == ("Reject", reason.split()[0])
     assert not names_class(found.exception, found.place, "place"), "it may quote a payload"
 
 
-def test_the_class_is_what_was_raised_whatever_the_text_says() -> None:
+def test_the_class_is_what_was_raised_whatever_the_text_is() -> None:
     assert kind_of("cancelled", "shop.errors.Refused") == Kind("shop.errors.Refused", "")
     assert kind_of(text_of(refuse), "shop.errors.Refused") == Kind("shop.errors.Refused", f"{HERE}:refuse")
 

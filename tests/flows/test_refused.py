@@ -16,7 +16,7 @@ from django_dbqueue.flows import flow_rows
 from django_dbqueue.flows.flow_rows import AFTER
 from django_dbqueue.models import Edge, Flow, Message
 from tests.factories import QUEUE, claim_one
-from tests.flows.fans import fan, is_over, payloads, run
+from tests.flows.fans import fan, has_ended, payloads, run
 
 if TYPE_CHECKING:
     pass
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_what_can_not_be_done_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_not_be_done_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with flow("other") as other:
         foreign = other.enqueue(1, queue=QUEUE)
     with flow("f") as f:
@@ -64,12 +64,12 @@ def test_with_autocommit_off_it_is_refused() -> None:
         connection.set_autocommit(True)
 
 
-def test_an_empty_part_holds_nobody() -> None:
+def test_an_empty_part_holds_nothing() -> None:
     with flow("f") as f:
         none = f.enqueue_many([], queue=QUEUE)
         f.enqueue("last", queue=QUEUE, after=none)
     run("last")
-    assert is_over(f.id)
+    assert has_ended(f.id)
 
 
 @pytest.mark.parametrize("single", ["text", b"bytes", {"page": 1}, Envelope(1)], ids=repr)

@@ -11,7 +11,7 @@ from django_dbqueue import Envelope, InvalidFlow, LeaseLost, flow
 from django_dbqueue.flows import flow_rows
 from django_dbqueue.models import Flow, Message
 from tests.factories import QUEUE, claim_one, let_end
-from tests.flows.fans import fan, is_over, run
+from tests.flows.fans import fan, has_ended, run
 
 if TYPE_CHECKING:
     pass
@@ -33,7 +33,7 @@ def test_who_waits_for_a_message_waits_for_its_children_too() -> None:
     run("grandchild")
     run("last")
     assert Flow.objects.get(pk=number).progress().total == 6
-    assert is_over(number)
+    assert has_ended(number)
 
 
 def test_who_lost_the_claim_spawns_nothing() -> None:

@@ -48,7 +48,7 @@ def test_it_waits_for_a_death() -> None:
     assert f"until #{first.first} is dead" in ask(message_of(alert)).text
 
 
-def test_one_that_could_go_on_says_so() -> None:
+def test_one_that_could_go_on_shows_it() -> None:
     with flow("f") as f:
         first = f.enqueue(1, queue=QUEUE)
         last = f.enqueue(2, queue=QUEUE, after=first)

@@ -55,10 +55,10 @@ def test_a_head_takes_the_next_of_its_line_along_in_order_and_under_its_own_toke
     assert line() == one[5:]
     assert followers() == [*one[1:5], other[1]]
     for message in rows[0]:
-        standing = Message.objects.get(pk=message.pk)
-        assert (standing.claim, standing.lease_seconds, standing.max_reads) == (message.claim, 60, 5)
-        assert standing.claimed_at == message.claimed_at
-        assert standing.lease_until == message.lease_until
+        stored = Message.objects.get(pk=message.pk)
+        assert (stored.claim, stored.lease_seconds, stored.max_reads) == (message.claim, 60, 5)
+        assert stored.claimed_at == message.claimed_at
+        assert stored.lease_until == message.lease_until
 
 
 def test_a_head_without_a_read_left_takes_none_along() -> None:

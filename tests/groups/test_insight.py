@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_dbqueue.insight import groups
-from django_dbqueue.insight.groups import find_groups, groups_named, look_at, overviews
+from django_dbqueue.insight.groups import find_groups, groups_named, overview_of, overviews
 from django_dbqueue.models import Group, Message
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, let_pass
@@ -54,7 +54,7 @@ def test_what_runs_and_waits_is_counted_to_a_cap() -> None:
     [seen] = overviews(session_of("default"), find_groups(session_of("default"), limit=9).found, cap=2)
     assert (str(seen.waiting), seen.out, seen.out.more, seen.limit, seen.held_by) == ("2+", 2, False, 2, None)
     assert seen.oldest == Message.objects.get(pk=messages[2].pk).created_at
-    idle = look_at(session_of("default"), Group(lane=7, queue=QUEUE, name="nobody"), cap=2)
+    idle = overview_of(session_of("default"), Group(lane=7, queue=QUEUE, name="nobody"), cap=2)
     assert (idle.waiting, idle.out, idle.oldest, idle.limit) == (0, 0, None, 1)
 
 

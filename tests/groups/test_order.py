@@ -135,7 +135,7 @@ def test_what_was_sent_in_one_call_is_in_order_too() -> None:
     assert nothing_is_left()
 
 
-def test_a_key_that_is_taken_puts_nobody_into_a_line() -> None:
+def test_a_key_that_is_in_use_puts_none_into_a_line() -> None:
     first = send(1, key="k")
     assert send(2, key="k").pk == first.pk
     report = Message.objects.enqueue_many([Envelope(3, key="k", group="a"), Envelope(4, group="a")], queue=QUEUE)
@@ -194,11 +194,11 @@ def test_a_whole_queue_can_be_one_group(settings: SettingsWrapper) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "says"),
+    ("group", "error"),
     [("", "0 characters"), ("x" * 201, "201 characters"), (7, "must be a string"), ("*", "stands for"), ("a\0", "NUL")],
 )
-def test_a_group_that_can_not_be_is_refused(group: Any, says: str) -> None:
-    with pytest.raises(InvalidMessage, match=says):
+def test_a_group_that_can_not_be_is_refused(group: Any, error: str) -> None:
+    with pytest.raises(InvalidMessage, match=error):
         send(1, group)
     assert not Message.objects.exists()
 

@@ -54,8 +54,8 @@ def deliveries(number: int = 100) -> list[Delivery]:
     Message.objects.filter(available_at__lt=PARKED_AT).update(available_at="2000-01-01T00:00:00+00:00")
     consumer = Consumer(QUEUE, lambda _: None)
     rated = set(Group.objects.exclude(rate=None).values_list("lane", flat=True))
-    taken = Claimer(Message, session_of("default"), QUEUE).take(number, lease=60, max_reads=5)
-    return [Delivery(each, session_of("default"), consumer, consumer.resolved(), rated) for each in taken]
+    found = Claimer(Message, session_of("default"), QUEUE).take(number, lease=60, max_reads=5)
+    return [Delivery(each, session_of("default"), consumer, consumer.resolved(), rated) for each in found]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_list_holds_one_of_each_group_that_has_a_rate(settings: SettingsWrappe
     assert all(40 < (verdict.delay or 0) <= 60 for _, verdict in held)
 
 
-def test_a_rate_of_one_group_is_set_at_run_time_and_taken_back() -> None:
+def test_a_rate_of_one_group_is_set_at_run_time_and_removed() -> None:
     send(1, 2, 3)
     Group.objects.limit(QUEUE, "a", 3)
     assert claimed() == [1, 2, 3]

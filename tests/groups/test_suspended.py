@@ -108,7 +108,7 @@ def test_a_sleep_through_a_pause_ends_no_sooner() -> None:
     assert row(message)["available_at"] == until
 
 
-def test_an_event_of_others_wakes_nobody_else_of_the_group() -> None:
+def test_an_event_of_others_wakes_no_other_of_the_group() -> None:
     suspended(lambda message: message.wait_for("paid"))
     send(2)
     waiter = Waiter.objects.get()
@@ -143,7 +143,7 @@ def test_in_a_row_it_stops_those_behind_it() -> None:
         assert payloads() == [2]
 
 
-def test_why_says_for_what_the_one_before_it_waits() -> None:
+def test_why_shows_for_what_the_one_before_it_waits() -> None:
     message = suspended(lambda each: each.wait_for("paid"))
     behind = send(2)
     answer = ask(message)

@@ -23,8 +23,8 @@ def send(**options: Any) -> Message:
 
 
 def ask(message: Message) -> Why:
-    standing = Message.objects.get(pk=message.pk)
-    return why(standing, now=clock("default"), has_consumer=lambda _queue: True)
+    stored = Message.objects.get(pk=message.pk)
+    return why(stored, now=clock("default"), has_consumer=lambda _queue: True)
 
 
 def test_it_is_behind_another_one_whatever_that_one_does() -> None:
@@ -55,7 +55,7 @@ def test_all_that_may_run_are_named_and_those_before_it_are_counted_to_a_cap(
     settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_limit": 8}}}
-    monkeypatch.setattr(turns, "AHEAD", 2)
+    monkeypatch.setattr(turns, "MOST_COUNTED", 2)
     first, *others = [send() for _ in range(12)]
     named = ", ".join(f"#{each.pk}" for each in others[:4])
     also, width, count = ask(others[-1]).evidence
@@ -84,18 +84,18 @@ def test_a_dead_one_holds_its_group(settings: SettingsWrapper) -> None:
     assert (answer.code, answer.behind) == ("group_held", first.pk)
     assert f"#{first.pk} is dead, and holds" in answer.text
     assert f"#{first.pk}" in answer.advice
-    told = ask(first)
-    assert told.code == "rejected"
-    assert "holds its group a" in told.evidence[0]
+    reason = ask(first)
+    assert reason.code == "rejected"
+    assert "holds its group a" in reason.evidence[0]
 
 
-def test_a_dead_one_that_holds_nobody_says_nothing_of_its_group() -> None:
+def test_a_dead_one_that_holds_nothing_does_not_mention_its_group() -> None:
     message = send()
     claim_one().reject("unwanted")
     assert ask(message).evidence == ()
 
 
-def test_a_place_is_free_and_nobody_was_let_in() -> None:
+def test_a_place_is_free_and_none_was_let_in() -> None:
     _first, second = send(), send()
     Ticket.objects.all().delete()
     Line.objects.filter(message_id__lt=second.pk).delete()

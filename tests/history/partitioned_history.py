@@ -25,7 +25,7 @@ def one_table(transactional_db: None) -> Iterator[None]:
     yield
     truncate()
     with partitioned.in_turn(SESSION) as partitioner:
-        there = partitions.standing(SESSION)
+        there = partitions.existing(SESSION)
         if there:
             partitioner.undo(there[0])
 
@@ -46,7 +46,7 @@ def partition() -> None:
 
 
 def names() -> list[str]:
-    return [each.name.removeprefix(f"{TABLE}_") for each in partitions.standing(SESSION) or []]
+    return [each.name.removeprefix(f"{TABLE}_") for each in partitions.existing(SESSION) or []]
 
 
 def record_purged(last: int) -> None:

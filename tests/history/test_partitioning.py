@@ -106,11 +106,11 @@ def test_an_id_beyond_the_newest_row_counts() -> None:
 
 
 def test_nothing_is_lost_or_doubled_while_messages_are_archived() -> None:
-    is_over, sent, trouble = threading.Event(), [], []
+    done, sent, trouble = threading.Event(), [], []
 
     def archive_on() -> None:
         try:
-            while not is_over.is_set():
+            while not done.is_set():
                 sent.extend(factories.done().pk for _ in range(5))
                 Message.objects.all().purge()
         except Exception as error:
@@ -123,7 +123,7 @@ def test_nothing_is_lost_or_doubled_while_messages_are_archived() -> None:
     partition()
     undo()
     partition()
-    is_over.set()
+    done.set()
     archiver.join()
     assert trouble == []
     assert sorted(ArchivedMessage.objects.values_list("message_id", flat=True)) == sorted(sent)
@@ -139,7 +139,7 @@ def test_archivers_are_held_though_none_has_ever_archived() -> None:
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="On the others, rights belong to a table's name")
 def test_rights_come_along() -> None:
-    asked = [
+    rights = [
         f"has_table_privilege('dbqueue_narrow', '{TABLE}', 'INSERT')",
         f"has_column_privilege('dbqueue_narrow', '{TABLE}', 'body', 'SELECT')",
         "has_sequence_privilege('dbqueue_narrow', pg_get_serial_sequence('" + TABLE + "', 'id'), 'USAGE')",
@@ -151,10 +151,10 @@ def test_rights_come_along() -> None:
             cursor.execute(f"GRANT INSERT ON {TABLE} TO dbqueue_narrow")
             cursor.execute(f"GRANT SELECT (body) ON {TABLE} TO dbqueue_narrow")
             partition()
-            cursor.execute(f"SELECT {' AND '.join(asked)}")
+            cursor.execute(f"SELECT {' AND '.join(rights)}")
             assert cursor.fetchone() == (True,)
             undo()
-            cursor.execute(f"SELECT {' AND '.join([*asked[:2], asked[3]])}")
+            cursor.execute(f"SELECT {' AND '.join([*rights[:2], rights[3]])}")
             assert cursor.fetchone() == (True,)
         finally:
             cursor.execute("DROP OWNED BY dbqueue_narrow")

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
     ],
 )
 def test_two_stand_behind_the_one_that_is_filled(newest: int, added: list[int]) -> None:
-    assert list(partitions.bounds_ahead(4_000, 1_000, newest)) == added
+    assert list(partitions.next_bounds(4_000, 1_000, newest)) == added
 
 
 def test_they_are_added_as_rows_come_and_the_rest_is_split() -> None:

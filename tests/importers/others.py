@@ -50,8 +50,8 @@ class DjangoTasksDB(Other):
     name = "django-tasks-db"
     table = DBTaskResult
 
-    def enqueue(self, numbers: Iterable[int], **said: Any) -> None:
-        row: dict[str, Any] = {"task_path": NOTHING, "backend_name": "default"} | said
+    def enqueue(self, numbers: Iterable[int], **columns: Any) -> None:
+        row: dict[str, Any] = {"task_path": NOTHING, "backend_name": "default"} | columns
         row.setdefault("run_after", NEVER_DELAYED)
         for number in numbers:
             DBTaskResult.objects.create(**{"args_kwargs": {"args": [number], "kwargs": {}}} | row)
@@ -85,11 +85,11 @@ class DjangoQ2(Other):
     name = "django-q2"
     table = OrmQ
 
-    def enqueue(self, numbers: Iterable[int], *, salt: str = "default", compress: bool = False, **said: Any) -> None:
+    def enqueue(self, numbers: Iterable[int], *, salt: str = "default", compress: bool = False, **columns: Any) -> None:
         """As ``async_task`` and the ORM broker do in 1.11.1."""
         for number in numbers:
             package = {"id": "f" * 32, "name": "yellow-one", "func": NOTHING, "args": (number,), "kwargs": {}}
-            package |= {"started": timezone.now()} | said
+            package |= {"started": timezone.now()} | columns
             payload = signing.dumps(package, salt=salt, compress=compress, serializer=PickleSerializer)
             self.store(payload)
 
@@ -113,10 +113,10 @@ class DjangoDBQueue(Other):
     name = "django-db-queue"
     table = Job
 
-    def enqueue(self, numbers: Iterable[int], **said: Any) -> None:
+    def enqueue(self, numbers: Iterable[int], **columns: Any) -> None:
         for number in numbers:
             row = {"name": "report", "next_task": "shop.jobs.report", "queue_name": "reports"}
-            Job.objects.create(**row | {"workspace": {"n": number}} | said)
+            Job.objects.create(**row | {"workspace": {"n": number}} | columns)
 
     def claim(self) -> Any:
         """As its worker's ``_process_job`` does in 3.3.0."""
@@ -138,21 +138,21 @@ class DjangoDBQueue(Other):
 
 def imported(name: str) -> list[str]:
     """The primary keys of the rows that messages say they come from."""
-    told = (message.headers["dbqueue.imported_from"] for message in Message.objects.all())
-    return sorted(key for source, key in (each.split(" ") for each in told) if source == name)
+    headers = (message.headers["dbqueue.imported_from"] for message in Message.objects.all())
+    return sorted(key for source, key in (each.split(" ") for each in headers) if source == name)
 
 
 OTHERS: dict[str, Other] = {other.name: other for other in (DjangoTasksDB(), DjangoQ2(), DjangoDBQueue())}
 
 
-def taken_over(other: Other, *arguments: str) -> Any:
+def imported_from(other: Other, *arguments: str) -> Any:
     """What a run of ``queue_import`` reports."""
     return run("queue_import", other.name, "--yes", "--json", *arguments).document
 
 
-def assert_it_stays(other: Other, why: str, **said: Any) -> None:
+def assert_it_stays(other: Other, why: str, **columns: Any) -> None:
     """Of two rows the one that can't be a message stays, with its reason."""
-    other.enqueue([0], **said)  # type: ignore[call-arg]
+    other.enqueue([0], **columns)  # type: ignore[call-arg]
     other.enqueue([1])
     ended = run("queue_import", other.name, "--yes", "--json")
     [reason] = ended.document["reasons"]

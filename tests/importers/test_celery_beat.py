@@ -26,10 +26,10 @@ def _tables(transactional_db: None) -> Iterator[None]:
         yield
 
 
-def periodic(name: str = "nightly", **said: Any) -> None:
-    if not {"crontab", "interval", "solar", "clocked"} & said.keys():
-        said["crontab"] = Crontab.objects.create(minute="0", hour="3", timezone="Europe/Berlin")
-    PeriodicTask.objects.create(**{"name": name, "task": "shop.tasks.report"} | said)
+def periodic(name: str = "nightly", **fields: Any) -> None:
+    if not {"crontab", "interval", "solar", "clocked"} & fields.keys():
+        fields["crontab"] = Crontab.objects.create(minute="0", hour="3", timezone="Europe/Berlin")
+    PeriodicTask.objects.create(**{"name": name, "task": "shop.tasks.report"} | fields)
 
 
 def every(count: int, period: str) -> Any:
@@ -91,7 +91,7 @@ def test_an_interval_that_divides_a_minute_an_hour_or_a_day_is_carried_over(
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("fields", "why"),
     [
         ({"enabled": False}, "It is disabled."),
         ({"one_off": True}, "It is due only once"),
@@ -103,9 +103,9 @@ def test_an_interval_that_divides_a_minute_an_hour_or_a_day_is_carried_over(
         ({"kwargs": "nonsense"}, "Its arguments are not JSON"),
     ],
 )
-def test_what_a_schedule_has_not_is_a_reason(said: dict[str, Any], why: str) -> None:
+def test_what_a_schedule_has_not_is_a_reason(fields: dict[str, Any], why: str) -> None:
     periodic("other")
-    periodic(**said)
+    periodic(**fields)
     ended = run("queue_import", "django-celery-beat", "--json")
     [reason] = ended.document["reasons"]
     assert (ended.code, reason["name"], [*ended.document["schedules"]]) == (1, "nightly", ["other"])
@@ -128,7 +128,7 @@ def test_sun_clock_and_both_kinds_of_days_are_reasons() -> None:
         assert text in ended.err
 
 
-def test_a_start_that_is_past_says_nothing() -> None:
+def test_a_start_that_is_past_means_nothing() -> None:
     periodic(start_time=timezone.now() - timedelta(days=1))
     assert len(entries()) == 1
 
@@ -140,7 +140,7 @@ def test_names_that_become_one_are_kept_apart() -> None:
     assert [*entries()] == ["a-b", f"a-b-{last}"]
 
 
-def test_nothing_is_changed_and_no_schedules_are_told() -> None:
+def test_nothing_is_changed_and_no_schedules_are_shown() -> None:
     assert run("queue_import", "django-celery-beat").code == 3
     periodic()
     before = list(PeriodicTask.objects.values())

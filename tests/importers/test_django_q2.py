@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from django_dbqueue.models import Message
 from tests.importers.layouts import OrmQ
-from tests.importers.others import NOTHING, DjangoQ2, assert_it_stays, taken_over
+from tests.importers.others import NOTHING, DjangoQ2, assert_it_stays, imported_from
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("its_table")]
 OTHER = DjangoQ2()
@@ -25,7 +25,7 @@ OTHER = DjangoQ2()
 def test_a_call_becomes_a_task_in_its_own_queue() -> None:
     OTHER.enqueue([0], func="tests.tasks_app.jobs.fail_later", args=(1, {"ü": None}), kwargs={"b": "x"}, group="g")
     key = OrmQ.objects.get().pk
-    assert taken_over(OTHER)["taken"] == 1
+    assert imported_from(OTHER)["taken"] == 1
     message = Message.objects.get()
     assert (message.payload, message.queue) == ({"args": [1, {"ü": None}], "kwargs": {"b": "x"}}, "jobs")
     assert message.headers == {
@@ -39,9 +39,9 @@ def test_a_call_becomes_a_task_in_its_own_queue() -> None:
 def test_the_salt_is_the_name_of_the_site_and_packages_may_be_compressed() -> None:
     OTHER.enqueue([7], salt="shop", compress=True, args=("x" * 1_000,))
     OTHER.enqueue([8], salt="another")
-    told = taken_over(OTHER)
-    assert (told["taken"], told["left_alone"]) == (1, 1)
-    assert "Its signature doesn't match" in told["reasons"][0]["why"]
+    counts = imported_from(OTHER)
+    assert (counts["taken"], counts["left_alone"]) == (1, 1)
+    assert "Its signature doesn't match" in counts["reasons"][0]["why"]
     assert Message.objects.get().payload["args"] == ["x" * 1_000]
 
 
@@ -50,7 +50,7 @@ def test_a_key_that_was_rotated_still_counts() -> None:
     payload = signing.dumps({"func": NOTHING, "args": (), "kwargs": {}}, key="for tests only", salt="default",
                             serializer=_Pickles)  # fmt: skip
     OTHER.store(payload)
-    assert taken_over(OTHER)["taken"] == 1
+    assert imported_from(OTHER)["taken"] == 1
 
 
 class _Pickles:
@@ -76,7 +76,7 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
 
     OTHER.enqueue([0], args=(Tempting(str(tmp_path / "made")),))
     OTHER.enqueue([1], func=jobs.soon)
-    reasons = {reason["why"] for reason in taken_over(OTHER)["reasons"]}
+    reasons = {reason["why"] for reason in imported_from(OTHER)["reasons"]}
     assert not (tmp_path / "made").exists()
     pickle, function = sorted(reasons)
     assert "posix.mkdir" in pickle
@@ -84,7 +84,7 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("columns", "why"),
     [
         ({"args": (decimal.Decimal(1),)}, "not decoded: decimal.Decimal"),
         ({"args": (datetime(2026, 1, 1, tzinfo=UTC),)}, "can't be enqueued so"),
@@ -96,21 +96,21 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
         ({"func": 7}, "It doesn't name a function"),
     ],
 )
-def test_what_can_not_be_a_task_here_stays_with_its_reason(said: dict[str, Any], why: str) -> None:
-    assert_it_stays(OTHER, why, **said)
+def test_what_can_not_be_a_task_here_stays_with_its_reason(columns: dict[str, Any], why: str) -> None:
+    assert_it_stays(OTHER, why, **columns)
 
 
 @pytest.mark.parametrize("payload", ["", "nonsense", "a:b:c"])
-def test_a_payload_that_nobody_signed_stays(payload: str) -> None:
+def test_an_unsigned_payload_stays(payload: str) -> None:
     OTHER.store(payload)
-    assert "signature doesn't match" in taken_over(OTHER)["reasons"][0]["why"]
+    assert "signature doesn't match" in imported_from(OTHER)["reasons"][0]["why"]
 
 
 def test_what_a_cluster_has_claimed_is_left_until_its_lock_is_past() -> None:
     OTHER.enqueue(range(2))
     claimed = OTHER.claim()
-    told = taken_over(OTHER)
-    assert (told["waiting"], told["running"], told["taken"]) == (1, 1, 1)
+    counts = imported_from(OTHER)
+    assert (counts["waiting"], counts["running"], counts["taken"]) == (1, 1, 1)
     assert OrmQ.objects.get().pk == claimed
     OrmQ.objects.update(lock=timezone.now() - timedelta(minutes=1))
-    assert taken_over(OTHER)["taken"] == 1, "its cluster has died, and another one would run it again"
+    assert imported_from(OTHER)["taken"] == 1, "its cluster has died, and another one would run it again"

@@ -72,14 +72,14 @@ def test_two_importers_at_once_double_nothing(other: Other, worker_env: dict[str
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     importers = [start(worker_env, *arguments, **pipes) for _ in range(2)]
     ended = [(process.communicate(timeout=patience(120)), process.returncode) for process in importers]
-    taken = [json.loads(out)["taken"] for (out, _), code in ended if code in (0, 1)]
-    assert sum(taken) == len(imported(other.name)), ended
+    moved = [json.loads(out)["taken"] for (out, _), code in ended if code in (0, 1)]
+    assert sum(moved) == len(imported(other.name)), ended
     finish(other)
     assert imported(other.name) == sorted(sent)
     assert other.table._base_manager.count() == 0
 
 
-def test_beside_its_producers_and_its_workers_each_row_is_a_message_or_theirs(other: Other) -> None:
+def test_alongside_its_producers_and_its_workers_each_row_is_a_message_or_theirs(other: Other) -> None:
     claimed: list[str] = []
     started = threading.Barrier(3)
 
@@ -122,10 +122,10 @@ def test_beside_its_producers_and_its_workers_each_row_is_a_message_or_theirs(ot
     finish(other)
     left = {str(key) for key in other.table._base_manager.values_list("pk", flat=True)}
     assert left == set(claimed)
-    taken = imported(other.name)
-    assert len(taken) == len(set(taken))
-    assert len(taken) + len(claimed) == 80
-    assert not left & set(taken)
+    moved = imported(other.name)
+    assert len(moved) == len(set(moved))
+    assert len(moved) + len(claimed) == 80
+    assert not left & set(moved)
 
 
 def test_twice_is_once(other: Other) -> None:

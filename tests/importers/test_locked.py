@@ -46,6 +46,6 @@ def test_what_was_begun_after_it_was_listed_is_left_alone(other: Other, monkeypa
     listed = take_over._waiting_keys(session_of(connections["default"].alias), source)
     claimed = str(other.claim())
     monkeypatch.setattr(take_over, "_waiting_keys", lambda *_: listed)
-    assert sum(step.taken.total() for step in take_over.take_over(session_of("default"), source)) == 1
+    assert sum(step.moved.total() for step in take_over.take_over(session_of("default"), source)) == 1
     assert imported(other.name) == sorted(sent - {claimed})
     assert Message.objects.count() == 1

@@ -24,14 +24,14 @@ NAME = OTHER.name
 
 
 @pytest.mark.usefixtures("its_table")
-def test_a_run_tells_what_it_did_and_why_rows_stay() -> None:
+def test_a_run_shows_what_it_did_and_why_rows_stay() -> None:
     OTHER.enqueue(range(2), queue_name="jobs")
     OTHER.enqueue([1], task_path="shop.gone.task")
     OTHER.enqueue([1], status="RUNNING")
     ended = run("queue_import", NAME, "--yes")
-    counts, taken, queue = ended.out.splitlines()
+    counts, moved, queue = ended.out.splitlines()
     assert "3 waiting, 1 running, 0 ended" in counts
-    assert (taken[:7], queue) == ("2 rows ", "  2 in queue jobs")
+    assert (moved[:7], queue) == ("2 rows ", "  2 in queue jobs")
     assert ended.err.startswith("1 row stays where it is: The task shop.gone.task can't be imported")
 
 
@@ -133,7 +133,7 @@ def with_another(worker_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     return worker_env | {"DJANGO_SETTINGS_MODULE": "two_databases", "PYTHONPATH": path}
 
 
-def test_a_table_in_another_database_is_refused_and_where_it_is_told(with_another: dict[str, str]) -> None:
+def test_a_table_in_another_database_is_refused_and_named(with_another: dict[str, str]) -> None:
     ended = run_alone(with_another, "queue_import", NAME, "--yes")
     assert ended.code == 1, ended
     assert "is in database 'elsewhere', but the queue lives in 'default'" in ended.err
@@ -148,7 +148,7 @@ def test_a_database_without_the_queue_keeps_its_rows(with_another: dict[str, str
 
 
 @pytest.mark.usefixtures("its_table")
-def test_a_row_that_can_not_be_deleted_is_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_can_not_be_deleted_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     OTHER.enqueue([0])
     monkeypatch.setattr(QuerySet, "delete", lambda _: (0, {}))  # as a trigger or a rule of the server would do
     ended = run("queue_import", NAME, "--yes")

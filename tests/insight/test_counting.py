@@ -229,7 +229,7 @@ def test_steps_of_few_rows_come_to_the_same(rows: int, monkeypatch: pytest.Monke
     assert minutes(ALL_QUEUES)["messages"] == 23
 
 
-def test_a_turn_ends_when_its_time_is_over_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_ends_when_its_time_has_ended_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counter, "SECONDS", 0)
     begin()
     moment = early_in_the_hour()
@@ -254,11 +254,11 @@ def test_the_first_count_ever_begins_with_the_hour_before_and_counts_it_whole() 
 def test_where_nothing_ended_nothing_is_written() -> None:
     waiting()
     count()
-    standing = StatisticProgress.objects.values().get()
+    before = StatisticProgress.objects.values().get()
     let_pass(TEN)
     count()
-    assert StatisticProgress.objects.values().get() == standing | {
-        name: standing[name] - TEN for name in ("fresh_to", "settled_to")
+    assert StatisticProgress.objects.values().get() == before | {
+        name: before[name] - TEN for name in ("fresh_to", "settled_to")
     }
     assert not QueueMinute.objects.exists()
     assert not QueueStatistic.objects.exists()
@@ -270,9 +270,9 @@ def test_a_worker_that_has_nothing_to_count_asks_little_and_writes_nothing() -> 
     let_pass(TEN)
     with CaptureQueriesContext(connection) as queries:
         assert not Counter(DjangoSession("default")).turn()
-    asked = [query["sql"] for query in queries]
-    assert len(asked) <= 12, asked
-    assert all(sql.lstrip("(").upper().startswith(("SELECT", "EXPLAIN", "WITH")) for sql in asked)
+    statements = [query["sql"] for query in queries]
+    assert len(statements) <= 12, statements
+    assert all(sql.lstrip("(").upper().startswith(("SELECT", "EXPLAIN", "WITH")) for sql in statements)
 
 
 def test_a_worker_whose_fellow_has_just_counted_asks_once() -> None:

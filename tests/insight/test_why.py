@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.databases import server_of
-from django_dbqueue.insight.why import AHEAD, Why, why
+from django_dbqueue.insight.why import MOST_COUNTED, Why, why
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -25,14 +25,14 @@ LONG_AGO = DbNow() - timedelta(seconds=90)
 
 
 def ask(message: Message, *, has_consumer: bool | None = True) -> Why:
-    standing = Message.objects.get(pk=message.pk)
-    return why(standing, now=clock("default"), has_consumer=lambda _queue: has_consumer)
+    stored = Message.objects.get(pk=message.pk)
+    return why(stored, now=clock("default"), has_consumer=lambda _queue: has_consumer)
 
 
 def worker(**columns: Any) -> Worker:
     number = secrets.randbits(60)
-    said = {"host": "box", "pid": 17, "queues": QUEUE, "threads": 2, "held": 2} | columns
-    return Worker.objects.create(id=number, **said)
+    fields = {"host": "box", "pid": 17, "queues": QUEUE, "threads": 2, "held": 2} | columns
+    return Worker.objects.create(id=number, **fields)
 
 
 def held_by(owner: Worker, **options: Any) -> Message:
@@ -91,7 +91,7 @@ def test_no_consumer_is_registered_for_its_queue() -> None:
     assert ask(message, has_consumer=False).code == "next", "whoever serves it has one"
 
 
-def test_the_workers_of_its_queue_have_fallen_silent() -> None:
+def test_the_workers_of_its_queue_have_stopped_their_heartbeats() -> None:
     worker(beat_at=LONG_AGO)
     answer = ask(waiting())
     assert answer.code == "workers_silent"
@@ -127,9 +127,9 @@ def test_messages_that_are_due_at_the_same_moment_are_counted_by_their_ids() -> 
 
 def test_the_count_of_those_before_it_ends_at_a_cap() -> None:
     worker()
-    Message.objects.enqueue_many(range(AHEAD + 5), queue=QUEUE)
+    Message.objects.enqueue_many(range(MOST_COUNTED + 5), queue=QUEUE)
     last = waiting(priority=-1)
-    assert f"{AHEAD:,}+ messages" in ask(last).text
+    assert f"{MOST_COUNTED:,}+ messages" in ask(last).text
 
 
 # Running
@@ -143,7 +143,7 @@ def test_it_runs_and_its_owner_lives() -> None:
     assert "Its lease expires in" in answer.evidence[-1]
 
 
-def test_its_owner_has_missed_its_beats_and_more_cannot_be_told() -> None:
+def test_its_owner_has_missed_its_beats_and_more_cannot_be_known() -> None:
     answer = ask(held_by(worker(beat_at=LONG_AGO)))
     assert answer.code == "owner_silent"
     assert answer.verbs[0] == "requeue"
@@ -157,7 +157,7 @@ def test_its_worker_has_no_row_any_more() -> None:
     assert "no longer has a row" in answer.evidence[0]
 
 
-def test_its_lease_is_over_and_somebody_will_take_it_back_or_nobody() -> None:
+def test_its_lease_has_expired_and_somebody_will_rescue_it_or_not() -> None:
     message = stuck()
     let_pass(message, 60)
     answer = ask(message)
@@ -170,7 +170,7 @@ def test_its_lease_is_over_and_somebody_will_take_it_back_or_nobody() -> None:
 
 if settings.TEST_DATABASE == "sqlite":
 
-    def test_where_there_are_no_sessions_it_says_that_it_cannot_tell() -> None:
+    def test_where_there_are_no_sessions_it_shows_that_it_cannot_know() -> None:
         assert any("can't be seen from here" in line for line in ask(held()).evidence)
 
 else:
@@ -194,17 +194,17 @@ else:
         message = held_by(owner)
         answer = ask(message)
         assert answer.code == "running"
-        said = f"holds its named lock {number}" if by_lock else "is in the server's list"
-        assert said in answer.evidence[1]
+        words = f"holds its named lock {number}" if by_lock else "is in the server's list"
+        assert words in answer.evidence[1]
         other_connection.close()
         Worker.objects.filter(pk=owner.pk).update(beat_at=LONG_AGO)
         answers = _until_gone(lambda: ask(message))
         assert "is free" in answers.evidence[1] if by_lock else "is not in" in answers.evidence[1]
 
-    def _until_gone(look: Callable[[], Why]) -> Why:
+    def _until_gone(question: Callable[[], Why]) -> Why:
         """The server notices the end of a session a moment after it."""
         for _ in range(10_000):
-            if (answer := look()).code == "owner_gone":
+            if (answer := question()).code == "owner_gone":
                 return answer
             assert answer.code == "owner_silent"
         raise AssertionError("the session never went")
@@ -261,7 +261,7 @@ def test_it_is_done_or_was_dropped() -> None:
 # What it may not do
 
 
-def test_consumers_are_looked_for_in_the_project(registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_are_searched_in_the_project(registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer_registry, "autodiscover", lambda: registry.update(found=object()))
     assert consumer_registry.has_consumer("found") is True
     assert consumer_registry.has_consumer("other") is False
@@ -285,5 +285,5 @@ def test_asking_changes_nothing() -> None:
 def test_the_moment_is_the_databases() -> None:
     message = waiting(delay=60)
     later: datetime = clock("default") + timedelta(seconds=61)
-    standing = Message.objects.get(pk=message.pk)
-    assert why(standing, now=later, has_consumer=lambda _queue: True).code == "no_worker"
+    stored = Message.objects.get(pk=message.pk)
+    assert why(stored, now=later, has_consumer=lambda _queue: True).code == "no_worker"

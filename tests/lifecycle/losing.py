@@ -26,7 +26,7 @@ def rescued(message: Message) -> None:
     assert Message.objects.rescue(QUEUE) == 1
 
 
-def rescued_and_taken_again(message: Message) -> None:
+def rescued_and_claimed_again(message: Message) -> None:
     rescued(message)
     assert claim_one() == message
 
@@ -40,7 +40,7 @@ def updated(message: Message) -> None:
     assert waiting(payload="new", key="k", on_conflict="update").outcome == "updated"
 
 
-def updated_and_taken_again(message: Message) -> None:
+def updated_and_claimed_again(message: Message) -> None:
     updated(message)
     assert claim_one() == message
 
@@ -49,12 +49,12 @@ def requeued(message: Message) -> None:
     assert Message.objects.filter(pk=message.pk).requeue() == 1
 
 
-def requeued_and_taken_again(message: Message) -> None:
+def requeued_and_claimed_again(message: Message) -> None:
     requeued(message)
     assert claim_one() == message
 
 
-def released_and_taken_again(message: Message) -> None:
+def released_and_claimed_again(message: Message) -> None:
     Message.objects.get(pk=message.pk).release()
     assert claim_one() == message
 
@@ -86,13 +86,13 @@ def archived(message: Message) -> None:
 
 LOST_BY = [
     rescued,
-    rescued_and_taken_again,
+    rescued_and_claimed_again,
     rescued_to_the_dead,
     updated,
-    updated_and_taken_again,
+    updated_and_claimed_again,
     requeued,
-    requeued_and_taken_again,
-    released_and_taken_again,
+    requeued_and_claimed_again,
+    released_and_claimed_again,
     acked,
     nacked,
     released,

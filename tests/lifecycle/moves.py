@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django_dbqueue.lifecycle.rescue import LEASE_OVER
+from django_dbqueue.lifecycle.rescue import LEASE_EXPIRED
 from django_dbqueue.models import Message
 from django_dbqueue.operations.mover import move
 from django_dbqueue.operations.seen import Seen
@@ -31,8 +31,8 @@ MOVES: dict[str, tuple[Callable[..., Message], Callable[[Message], Any], tuple[A
     "a failure without a word": (held, lambda m: m.nack(), ("failed", None, None)),
     "the last failure": (spent, lambda m: m.nack(error="no"), ("died", None, "no")),
     "a rejection": (held, lambda m: m.reject("no such user"), ("rejected", None, "no such user")),
-    "a rescue": (stuck, rescue, ("rescued", None, LEASE_OVER)),
-    "the last rescue": (lambda: stuck(max_reads=1), rescue, ("died", None, LEASE_OVER)),
+    "a rescue": (stuck, rescue, ("rescued", None, LEASE_EXPIRED)),
+    "the last rescue": (lambda: stuck(max_reads=1), rescue, ("died", None, LEASE_EXPIRED)),
     "a requeue": (dead, lambda m: one(m).requeue(by="ann"), ("requeued", "ann", None)),
     "a requeue by a program": (dead, lambda m: one(m).requeue(), ("requeued", None, None)),
     "an operator's rejection": (waiting, lambda m: one(m).reject_waiting("no", by="ann"), ("rejected", "ann", "no")),

@@ -60,7 +60,7 @@ def test_a_message_takes_all_it_was_into_the_history() -> None:
     assert ArchivedMessage.objects.get().payload == {"a": "\N{GRINNING FACE}\r\n "}
 
 
-def test_the_history_tells_done_dropped_and_dead_apart() -> None:
+def test_the_history_distinguishes_done_dropped_and_dead() -> None:
     messages = done(), dead(), waiting()
     Message.objects.ready(QUEUE).drop_all("by me")
     assert Message.objects.all().purge() == 3
@@ -72,7 +72,7 @@ def test_archive_takes_only_what_is_done_and_old_enough() -> None:
     for make in (dead, held, stuck, waiting):
         let_pass(make(queue=make.__name__), 7200)
     let_pass(old, 7200)
-    before = [standing for standing in rows() if standing["id"] != old.pk]
+    before = [each for each in rows() if each["id"] != old.pk]
     assert Message.objects.archive(older_than=3600) == 1
     assert history() == [(old.pk, "done")]
     assert rows() == before
@@ -80,7 +80,7 @@ def test_archive_takes_only_what_is_done_and_old_enough() -> None:
 
 
 @override_settings(DBQUEUE={"DEFAULTS": {"retention": 500}, "QUEUES": {"short": {"retention": 50}}})
-def test_how_old_is_old_enough_is_said_by_the_queues_retention() -> None:
+def test_how_old_is_old_enough_is_set_by_the_queues_retention() -> None:
     for queue in ("short", "long"):
         let_pass(done(queue=queue), 100)
     assert Message.objects.archive() == 1
@@ -165,15 +165,15 @@ def archived_ids() -> set[int]:
 
 @override_settings(DBQUEUE={"QUEUES": {"mortal": {"dead_retention": 500}, "long": {"dead_retention": 5000}}})
 def test_dead_ones_go_after_their_queues_dead_retention_and_by_default_never() -> None:
-    buried, too_young, of_long, of_nobody = (dead(queue=q) for q in ("mortal", "mortal", "long", "other"))
-    for message in (buried, of_long, of_nobody):
+    buried, too_young, of_long, immortal = (dead(queue=q) for q in ("mortal", "mortal", "long", "other"))
+    for message in (buried, of_long, immortal):
         let_pass(message, 1000)
     for make in (held, stuck, waiting):
         let_pass(make(queue="mortal"), 1000)
     assert Message.objects.archive() == 1
     assert history() == [(buried.pk, "dead")]
     assert Message.objects.archive("mortal", older_than=0) == 0, "older_than is said of done ones"
-    assert ids_of(Message.objects.dead()) == ids_of((too_young, of_long, of_nobody))
+    assert ids_of(Message.objects.dead()) == ids_of((too_young, of_long, immortal))
 
 
 def many_dead(number: int, **options: Any) -> list[Message]:
@@ -189,8 +189,8 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("looks", [1, 4, 7, 1000, None])
-def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(looks: int | None) -> None:
+@pytest.mark.parametrize("checks", [1, 4, 7, 1000, None])
+def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(checks: int | None) -> None:
     """They stand by id, whatever their age: every third of two priorities is old."""
     messages = [*many_dead(21), *many_dead(10, priority=5)]
     old = messages[::3]
@@ -199,21 +199,21 @@ def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(looks:
     walk, turns = archive_module.DeadWalk(DjangoSession("default"), QUEUE), 0
     while len(history()) < len(old):
         seen = len(history())
-        assert walk.archive(age=500, looks=looks) == len(history()) - seen
+        assert walk.archive(age=500, checks=checks) == len(history()) - seen
         turns += 1
-        assert looks is None or len(history()) - seen <= max(4, looks + 3)
+        assert checks is None or len(history()) - seen <= max(4, checks + 3)
     assert archived_ids() == ids_of(old)
-    assert turns == {1: 8, 4: 7, 7: 4, 1000: 1, None: 1}[looks]
+    assert turns == {1: 8, 4: 7, 7: 4, 1000: 1, None: 1}[checks]
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_after_the_end_the_look_begins_anew() -> None:
+def test_after_the_end_the_walk_starts_over() -> None:
     messages = many_dead(10)
     walk = archive_module.DeadWalk(DjangoSession("default"), QUEUE)
-    assert walk.archive(age=500, looks=8) == 0
+    assert walk.archive(age=500, checks=8) == 0
     let_pass(messages[0], 1000)
-    assert walk.archive(age=500, looks=8) == 0, "it goes on behind the eighth"
-    assert walk.archive(age=500, looks=8) == 1
+    assert walk.archive(age=500, checks=8) == 0, "it goes on behind the eighth"
+    assert walk.archive(age=500, checks=8) == 1
     assert archived_ids() == {messages[0].pk}
 
 
@@ -237,7 +237,7 @@ def test_the_limit_holds_for_done_and_dead_ones_together(limit: int) -> None:
     assert Message.objects.archive(older_than=0) == max(0, 16 - limit)
 
 
-def test_one_that_was_requeued_and_died_again_meanwhile_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_was_requeued_and_died_again_in_between_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
     message = dead()
     let_pass(message, 1000)
     real = DjangoSession.fetch

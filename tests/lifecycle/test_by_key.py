@@ -31,7 +31,7 @@ def test_get_by_key_gives_the_live_message_and_not_those_that_are_over() -> None
 
 
 @pytest.mark.parametrize("make", [waiting, held, stuck])
-def test_drop_marks_the_live_message_done_says_why_and_frees_the_key(make: Any) -> None:
+def test_drop_marks_the_live_message_done_stores_why_and_frees_the_key(make: Any) -> None:
     message, other = make(key="k"), waiting(key="other", queue="elsewhere")
     others = [row(end(key="k", queue="ended")) for end in (done, dead)] + [row(other)]
     assert Message.objects.drop(QUEUE, "k", reason="the order was cancelled") is True
@@ -39,7 +39,7 @@ def test_drop_marks_the_live_message_done_says_why_and_frees_the_key(make: Any) 
     assert (stored["status"], stored["live"], stored["error"]) == ("y", None, "the order was cancelled")
     assert (stored["conn_id"], stored["worker_id"]) == (None, None)
     assert stored["available_at"] == stored["finished_at"]
-    assert [standing for standing in rows() if standing["id"] != message.pk] == sorted(others, key=lambda r: r["id"])
+    assert [each for each in rows() if each["id"] != message.pk] == sorted(others, key=lambda r: r["id"])
     assert waiting(key="k").outcome == "created"
 
 
@@ -57,7 +57,7 @@ def test_who_held_a_message_that_was_dropped_by_key_has_lost_it() -> None:
 
 
 @pytest.mark.parametrize("make", [None, done, dead])
-def test_drop_of_a_key_that_no_live_message_has_says_so_and_changes_nothing(make: Any) -> None:
+def test_drop_of_a_key_that_no_live_message_has_returns_it_and_changes_nothing(make: Any) -> None:
     if make is not None:
         make(key="k")
     before = rows()

@@ -161,7 +161,7 @@ def test_what_is_due_now_is_given_out_now(wrong: None) -> None:
     assert len(Message.objects.claim(1, queue=QUEUE)) == 1
 
 
-def test_a_moment_half_an_hour_ahead_is_not_now_and_one_behind_is(wrong: None) -> None:
+def test_a_moment_half_an_hour_later_is_not_now_and_one_before_is(wrong: None) -> None:
     now = datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC)
     later = waiting(payload="later", at=now + timedelta(minutes=30))
     waiting(payload="now", at=now - timedelta(minutes=30))

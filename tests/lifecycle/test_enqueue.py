@@ -114,7 +114,7 @@ def test_enqueue_returns_the_message_as_it_stands_in_the_table() -> None:
     assert message.headers == {"trace": "1"}
 
 
-def test_what_an_insert_leaves_to_the_table_is_what_the_table_says() -> None:
+def test_what_an_insert_leaves_to_the_table_is_what_the_table_has() -> None:
     fields = {field.column: field for field in Message._meta.concrete_fields}
     for name, value in DEFAULTS.items():
         assert fields[name].db_default == value, name
@@ -126,26 +126,26 @@ def test_what_an_insert_leaves_to_the_table_is_what_the_table_says() -> None:
 def test_where_somebody_listens_to_it_djangos_own_constructor_makes_the_message() -> None:
     made: list[str] = []
 
-    def told(instance: Message, **_: Any) -> None:
+    def heard(instance: Message, **_: Any) -> None:
         made.append(f"{instance.pk} {instance.queue} {instance.status} {instance.body} {instance.error}")
 
-    post_init.connect(told, sender=Message)
+    post_init.connect(heard, sender=Message)
     try:
         message = waiting(payload="body")
     finally:
-        post_init.disconnect(told, sender=Message)
+        post_init.disconnect(heard, sender=Message)
     assert made == [f"{message.pk} {QUEUE} n body None"]
     assert (message.outcome, message.due_at) == ("created", row(message)["due_at"])
 
 
-def test_what_is_not_said_stays_unsaid_until_the_claim() -> None:
+def test_what_is_not_set_stays_unset_until_the_claim() -> None:
     message = waiting()
     assert (message.max_reads, message.lease_seconds, message.key, message.headers) == (None, None, None, {})
     assert row(message)["live"] is None
 
 
 @override_settings(DBQUEUE={"DEFAULTS": {"priority": 3}, "QUEUES": {"urgent": {"priority": 9}}})
-def test_the_priority_is_taken_from_the_first_place_that_says_it() -> None:
+def test_the_priority_comes_from_the_first_place_that_sets_it() -> None:
     assert waiting(queue="urgent").priority == 9
     assert waiting(queue="urgent", priority=0).priority == 0
     assert waiting().priority == 3
@@ -182,7 +182,7 @@ def test_a_delay_keeps_fractions_of_a_second() -> None:
     assert abs((stored["due_at"] - stored["created_at"]).total_seconds() - 1000.25) < 0.002
 
 
-def test_a_moment_is_kept_to_the_microsecond_and_in_whatever_zone_it_was_said() -> None:
+def test_a_moment_is_kept_to_the_microsecond_and_in_whatever_zone_it_was_given() -> None:
     moment = datetime(2999, 12, 31, 23, 59, 59, 123456, tzinfo=timezone(timedelta(hours=-11)))
     stored = row(waiting(at=moment))
     assert stored["due_at"] == stored["available_at"] == moment
@@ -190,7 +190,7 @@ def test_a_moment_is_kept_to_the_microsecond_and_in_whatever_zone_it_was_said() 
 
 
 @pytest.mark.parametrize("moment", [datetime(1999, 1, 1), datetime.min], ids=str)  # noqa: DTZ001, DTZ901
-def test_a_moment_in_the_past_means_now_so_that_it_overtakes_nobody(moment: datetime) -> None:
+def test_a_moment_in_the_past_means_now_so_that_it_overtakes_none(moment: datetime) -> None:
     early = waiting(payload="early")
     late = waiting(payload="late", at=moment.replace(tzinfo=timezone(timedelta(hours=14))))
     assert row(late)["due_at"] == row(late)["created_at"] >= row(early)["due_at"]

@@ -43,13 +43,13 @@ def test_nothing_is_a_good_iterable_too() -> None:
 @pytest.mark.parametrize(
     "one", ["a text", b"bytes", bytearray(b"b"), {"to": "ann"}, Envelope({"to": "ann"})], ids=lambda one: type(one)
 )
-def test_a_single_payload_is_refused_and_not_taken_apart_into_messages(one: Any) -> None:
+def test_a_single_payload_is_refused_and_not_split_into_messages(one: Any) -> None:
     with pytest.raises(InvalidMessage, match=rf"not a single {type(one).__name__}.* use enqueue\(\)"):
         enqueue_many(one)
     assert payloads() == []
 
 
-def test_an_envelope_says_what_enqueue_takes() -> None:
+def test_an_envelope_has_what_enqueue_takes() -> None:
     envelope = Envelope("p", key="k", delay=60, priority=5, max_reads=2, lease=9, headers={"h": 1})
     assert enqueue_many([envelope]) == (1, 0, 0)
     [stored] = Message.objects.all()
@@ -71,14 +71,14 @@ def test_large_payloads_are_cut_into_statements_below_every_packet_limit() -> No
 
 
 def test_keys_that_stand_are_ignored_and_stay_as_they_were() -> None:
-    standing = waiting(payload="old", key="1")
-    before = row(standing)
+    live = waiting(payload="old", key="1")
+    before = row(live)
     assert enqueue_many([Envelope(n, key=str(n)) for n in range(3)]) == (2, 0, 1)
-    assert row(standing) == before
+    assert row(live) == before
     assert enqueue_many([Envelope(n, key=str(n)) for n in range(3)]) == (0, 0, 3)
 
 
-def test_keys_that_stand_are_updated_unless_they_say_the_same() -> None:
+def test_keys_that_stand_are_updated_unless_they_have_the_same() -> None:
     waiting(payload="old", key="1")
     waiting(payload=2, key="2")
     items = [Envelope(n, key=str(n)) for n in range(4)]
@@ -93,7 +93,7 @@ def test_an_update_of_a_running_message_ends_its_claim() -> None:
     assert claim_one().payload == "new"
 
 
-def test_a_key_that_comes_twice_in_one_call_counts_as_standing_the_second_time() -> None:
+def test_a_key_that_comes_twice_in_one_call_counts_as_live_the_second_time() -> None:
     twice = [Envelope("first", key="k"), Envelope("other"), Envelope("second", key="k")]
     assert enqueue_many(twice) == (2, 0, 1)
     assert sorted(payloads()) == ["first", "other"]
@@ -111,9 +111,9 @@ def test_a_thousand_keys_each_twice_are_created_once() -> None:
     assert sorted(payloads()) == list(range(1000))
 
 
-@pytest.mark.parametrize("items", [["a", "b", "a"], ["z", "standing"]])
+@pytest.mark.parametrize("items", [["a", "b", "a"], ["z", "live"]])
 def test_on_conflict_error_names_the_key_and_writes_nothing(items: list[str]) -> None:
-    waiting(payload="old", key="standing")
+    waiting(payload="old", key="live")
     before = rows()
     with pytest.raises(DuplicateKey, match="already has a live message with key") as refused:
         enqueue_many([Envelope(1, key=key) for key in items], on_conflict="error")
@@ -131,14 +131,14 @@ BAD: list[tuple[Any, str]] = [
 
 
 @transactional
-@pytest.mark.parametrize(("bad", "said"), BAD, ids=range(len(BAD)))
-def test_a_bad_item_is_named_by_its_number_and_nothing_of_the_call_is_written(bad: Any, said: str) -> None:
+@pytest.mark.parametrize(("bad", "error"), BAD, ids=range(len(BAD)))
+def test_a_bad_item_is_named_by_its_number_and_nothing_of_the_call_is_written(bad: Any, error: str) -> None:
     def items() -> Iterator[Any]:
         yield from range(1234)
         yield bad
         yield from range(10)
 
-    with pytest.raises(InvalidMessage, match=f"Item 1234: .*{said}.*Nothing was enqueued"):
+    with pytest.raises(InvalidMessage, match=f"Item 1234: .*{error}.*Nothing was enqueued"):
         enqueue_many(items())
     assert rows() == []
 

@@ -98,9 +98,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
-def test_what_cannot_be_stored_is_refused_by_name_and_nothing_is_written(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidMessage, match=said):
+@pytest.mark.parametrize(("options", "error"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
+def test_what_cannot_be_stored_is_refused_by_name_and_nothing_is_written(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidMessage, match=error):
         Message.objects.enqueue("payload", queue=QUEUE, **options)
     assert rows() == []
 

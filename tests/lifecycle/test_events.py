@@ -29,12 +29,12 @@ from tests.lifecycle.rollback import rolled_back
 
 pytestmark = pytest.mark.django_db
 transactional = pytest.mark.django_db(transaction=True)
-SAID = ("kind", "actor", "detail")
+RECORDED = ("kind", "actor", "detail")
 STRANGE = "🐇 naïve\u0000 \udcff 'quoted' <script>%s</script>" + "🐇" * 4_000
 
 
-def told(message: Message) -> list[tuple[Any, ...]]:
-    return list(MessageEvent.objects.filter(message_id=message.pk).order_by("id").values_list(*SAID))
+def events_of(message: Message) -> list[tuple[Any, ...]]:
+    return list(MessageEvent.objects.filter(message_id=message.pk).order_by("id").values_list(*RECORDED))
 
 
 # Each move that is not ordinary
@@ -49,7 +49,7 @@ def test_a_move_that_is_not_ordinary_leaves_one_event(name: str) -> None:
     move(message)
     *earlier, event = MessageEvent.objects.filter(message_id=message.pk).order_by("id")
     assert len(earlier) == before
-    assert tuple(getattr(event, field) for field in SAID) == expected
+    assert tuple(getattr(event, field) for field in RECORDED) == expected
     for field in ("queue", "read_count", "claimed_at", "conn_id"):
         assert getattr(event, field) == was[field]
     assert event.at >= was["created_at"]
@@ -59,30 +59,30 @@ def test_a_move_that_is_not_ordinary_leaves_one_event(name: str) -> None:
 def test_a_move_that_is_rolled_back_leaves_none(name: str) -> None:
     make, move, _ = MOVES[name]
     message = make()
-    before, was = told(message), row(message)
+    before, was = events_of(message), row(message)
     with rolled_back():
         move(message)
-    assert (told(message), row(message)) == (before, was)
+    assert (events_of(message), row(message)) == (before, was)
 
 
 def test_several_moves_of_one_statement_leave_an_event_each() -> None:
     messages = held_many(5)
     assert Message.objects.nack(messages, error="no") == []
-    assert [told(message) for message in messages] == [[("failed", None, "no")]] * 5
+    assert [events_of(message) for message in messages] == [[("failed", None, "no")]] * 5
 
 
 def test_sending_again_is_an_event_of_the_message_that_is_repeated() -> None:
     message = done()
     one(message).send_again(by="ann")
     new = Message.objects.latest("id")
-    assert told(message) == [("resent", "ann", f"#{new.pk}")]
-    assert told(new) == []
+    assert events_of(message) == [("resent", "ann", f"#{new.pk}")]
+    assert events_of(new) == []
 
 
 def test_a_row_without_a_read_left_that_a_claim_finds_leaves_an_event() -> None:
     message = written_by_sql("1", read_count=2, max_reads=2)
     assert Message.objects.claim(queue=QUEUE) == []
-    [(kind, actor, detail)] = told(message)
+    [(kind, actor, detail)] = events_of(message)
     assert (kind, actor) == ("died", None)
     assert detail.startswith("ReadsSpent: ")
 
@@ -114,18 +114,18 @@ def test_whoever_lost_the_claim_leaves_no_event(verb: str, lose: Callable[[Messa
 def test_of_a_batch_only_those_that_were_moved_leave_an_event() -> None:
     lost, *kept = held_many(4)
     rescued(lost)
-    before = told(lost)
+    before = events_of(lost)
     assert Message.objects.nack([lost, *kept], error="no") == [lost]
-    assert told(lost) == before
-    assert [told(message) for message in kept] == [[("failed", None, "no")]] * 3
+    assert events_of(lost) == before
+    assert [events_of(message) for message in kept] == [[("failed", None, "no")]] * 3
 
 
-def test_a_requeue_whose_key_is_taken_leaves_no_event() -> None:
+def test_a_requeue_whose_key_is_in_use_leaves_no_event() -> None:
     message = dead(key="k")
     waiting(key="k")
-    before = told(message)
+    before = events_of(message)
     assert one(message).requeue() == 0
-    assert told(message) == before
+    assert events_of(message) == before
 
 
 def test_an_operator_who_saw_an_older_state_leaves_no_event() -> None:
@@ -162,13 +162,13 @@ def test_the_ordinary_leaves_no_event_and_costs_what_it_did() -> None:
 def test_strange_text_is_stored_as_it_can_be() -> None:
     message = held()
     message.nack(error=STRANGE)
-    [(_, _, detail)] = told(message)
+    [(_, _, detail)] = events_of(message)
     assert detail == storable(STRANGE, DETAIL_LENGTH)
     assert len(detail) == DETAIL_LENGTH
     assert detail.startswith("🐇 naïve\\0 \\udcff 'quoted' <script>%s</script>")
     claim_one(lease=60)
     one(message).requeue(by=STRANGE)
-    *_, (_, actor, _) = told(message)
+    *_, (_, actor, _) = events_of(message)
     assert len(actor) == ACTOR_LENGTH
 
 
@@ -189,7 +189,7 @@ def test_only_what_precedes_the_traceback_is_kept() -> None:
         fail()
     except RuntimeError as error:
         message.nack(error=error)
-    assert told(message) == [("failed", None, "RuntimeError: first\nsecond")]
+    assert events_of(message) == [("failed", None, "RuntimeError: first\nsecond")]
     assert "Traceback" in (row(message)["error"] or "")
 
 
@@ -209,7 +209,7 @@ def test_an_event_that_cannot_be_written_undoes_the_move(monkeypatch: pytest.Mon
         monkeypatch.undo()
         assert row(message) == was, "the caller's transaction goes on"
         message.nack(error="no")
-    assert told(message) == [("failed", None, "no")]
+    assert events_of(message) == [("failed", None, "no")]
 
 
 # Forgetting
@@ -235,4 +235,4 @@ def test_events_of_a_message_stay_when_it_is_archived() -> None:
     let_pass(message, 10)
     claim_one().ack()
     assert Message.objects.archive(QUEUE, older_than=0) == 1
-    assert told(message) == [("failed", None, None)]
+    assert events_of(message) == [("failed", None, None)]

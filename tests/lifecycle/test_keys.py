@@ -86,7 +86,7 @@ def test_keys_that_collations_take_for_alike_are_all_different() -> None:
         assert (again.outcome, again.payload, row(again)["key"]) == ("ignored", key, key)
 
 
-def test_enqueue_many_tells_the_same_keys_apart() -> None:
+def test_enqueue_many_distinguishes_the_same_keys() -> None:
     report = Message.objects.enqueue_many([Envelope(key, key=key) for key in ALIKE * 2], queue=QUEUE)
     assert (report.created, report.ignored) == (len(ALIKE), len(ALIKE))
 
@@ -113,7 +113,7 @@ def test_messages_without_a_key_never_collide() -> None:
 # Live: from enqueue to done or dead
 
 
-def test_the_key_is_taken_while_its_message_waits_is_delayed_runs_or_is_stuck() -> None:
+def test_the_key_is_in_use_while_its_message_waits_is_delayed_runs_or_is_stuck() -> None:
     for make in (waiting, held, stuck):
         message = make(payload=0, key=make.__name__, queue=make.__name__)
         again = waiting(payload=1, key=make.__name__, queue=make.__name__)
@@ -121,7 +121,7 @@ def test_the_key_is_taken_while_its_message_waits_is_delayed_runs_or_is_stuck() 
     assert waiting(key="later", delay=60).pk == waiting(key="later").pk
 
 
-def test_the_key_is_taken_after_a_nack_a_release_and_a_rescue() -> None:
+def test_the_key_is_in_use_after_a_nack_a_release_and_a_rescue() -> None:
     message = held(key="k")
     message.nack()
     assert waiting(key="k").outcome == "ignored"
@@ -182,7 +182,7 @@ def test_requeue_without_a_key_takes_none() -> None:
     assert row(message)["live"] is None
 
 
-def test_requeue_reports_the_message_whose_key_was_taken_and_goes_on_with_the_others() -> None:
+def test_requeue_reports_the_message_whose_key_was_in_use_and_goes_on_with_the_others() -> None:
     first, loser, last = dead(key="a"), dead(key="k"), dead(key="b")
     winner = waiting(key="k")
     before = row(loser)

@@ -56,7 +56,7 @@ def test_without_a_limit_a_message_comes_back_for_ever(end: Any) -> None:
 
 
 @override_settings(DBQUEUE={"DEFAULTS": {"max_reads": 4}, "QUEUES": {QUEUE: {"max_reads": 2, "lease": 33}}})
-def test_a_limit_and_a_lease_that_were_not_said_are_taken_from_the_settings_and_written_down() -> None:
+def test_a_limit_and_a_lease_that_were_not_given_come_from_the_settings_and_are_written_down() -> None:
     message = waiting()
     other = waiting(queue="other")
     claimed()
@@ -89,7 +89,7 @@ def test_a_message_whose_reads_were_spent_already_goes_to_the_dead_instead() -> 
     assert "ReadsSpent" in stored["error"]
 
 
-def test_a_thousand_whose_reads_were_spent_hold_nobody_up() -> None:
+def test_a_thousand_whose_reads_were_spent_hold_nothing_up() -> None:
     Message.objects.enqueue_many(range(1000), queue=QUEUE)
     Message.objects.update(read_count=5, max_reads=5)
     waiting(payload="good")

@@ -64,7 +64,7 @@ def is_lost(ack: Callable[[Message], Any], message: Message) -> bool:
 
 @every_ack
 @pytest.mark.parametrize("how", ["rescued", "taken by another", "updated", "acked", "requeued", "dropped"])
-def test_who_lost_the_claim_removes_nothing_and_is_told(ack: Callable[[Message], Any], how: str) -> None:
+def test_who_lost_the_claim_removes_nothing_and_is_informed(ack: Callable[[Message], Any], how: str) -> None:
     message = stuck(key="k")
     if how == "acked":
         Message.objects.get(pk=message.pk).ack()
@@ -105,7 +105,7 @@ def test_who_acked_is_settled_with_the_commit() -> None:
 
 
 @transactional
-def test_one_batch_of_two_queues_and_of_lost_ones_ends_each_as_its_queue_says() -> None:
+def test_one_batch_of_two_queues_and_of_lost_ones_ends_each_as_its_queue_demands() -> None:
     removed, kept = held_many(5), held_many(5, queue=KEPT)
     lost = [removed[1], kept[3]]
     for message in lost:
@@ -114,7 +114,7 @@ def test_one_batch_of_two_queues_and_of_lost_ones_ends_each_as_its_queue_says() 
     stale = Message.objects.get(pk=removed[0].pk)
     stale.held_token = 7
     assert Message.objects.ack([*mixed, mixed[0], stale]) == [removed[1], kept[3], stale]
-    left = {standing["id"]: standing["status"] for standing in rows()}
+    left = {each["id"]: each["status"] for each in rows()}
     assert left == {message.pk: "n" for message in lost} | {m.pk: "y" for m in kept if m not in lost}
     assert all(message.settled for message in mixed if message not in lost)
 
@@ -125,7 +125,7 @@ def test_a_large_batch_of_many_tokens_is_removed_to_the_last_row() -> None:
     innocent = held(queue="other")
     assert len({message.claim_token for message in messages}) == 10
     assert Message.objects.ack(messages) == []
-    assert [standing["id"] for standing in rows()] == [innocent.pk]
+    assert [each["id"] for each in rows()] == [innocent.pk]
 
 
 def test_tokens_are_compared_to_the_last_bit() -> None:
@@ -150,7 +150,7 @@ def test_only_an_ack_removes() -> None:
     assert Message.objects.done().count() == 2, "an operator's drop leaves its reason"
 
 
-def test_a_consumer_cannot_say_it_since_programs_without_consumers_ack_too() -> None:
+def test_a_consumer_cannot_set_it_since_programs_without_consumers_ack_too() -> None:
     with pytest.raises(TypeError, match="on_ack"):
         consumer(QUEUE, on_ack="delete")  # type: ignore[call-arg]
 

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 def test_ignore_returns_the_message_that_stands_there_as_it_stands() -> None:
     message = held(payload="old", key="k")
     before = row(message)
-    standing = waiting(payload="new", key="k", priority=50, delay=60)
-    assert (standing.outcome, standing.status, standing.payload) == ("ignored", "run", "old")
+    live = waiting(payload="new", key="k", priority=50, delay=60)
+    assert (live.outcome, live.status, live.payload) == ("ignored", "run", "old")
     assert row(message) == before
     message.ack()
 
@@ -54,11 +54,11 @@ def test_update_outlives_the_running_claim_whose_ack_is_lost() -> None:
         with pytest.raises(LeaseLost):
             getattr(holder, verb)(*([5] if verb == "extend" else []))
     assert row(holder) == after
-    beside = claim_one()
-    assert (beside.payload, beside.read_count) == ("new", 1)
+    other = claim_one()
+    assert (other.payload, other.read_count) == ("new", 1)
     with pytest.raises(LeaseLost):
         holder.ack()
-    beside.ack()
+    other.ack()
 
 
 def test_update_resets_counts_and_error() -> None:
@@ -124,7 +124,7 @@ def test_an_update_that_differs_in_one_thing_is_an_update(change: dict[str, Any]
     assert waiting(**({"payload": 1, "key": "k", "on_conflict": "update"} | change)).outcome == "updated"
 
 
-def test_update_says_anew_when_the_message_is_due() -> None:
+def test_update_sets_again_when_the_message_is_due() -> None:
     message = waiting(payload=1, key="k", delay=1000)
     let_pass(message, 600)
     assert waiting(payload=2, key="k", delay=1000, on_conflict="update").outcome == "updated"
@@ -133,6 +133,6 @@ def test_update_says_anew_when_the_message_is_due() -> None:
     assert abs(stored["due_at"] - stored["created_at"] - timedelta(seconds=1600)) < timedelta(seconds=60)
 
 
-def test_update_of_a_message_that_is_over_creates_a_new_one() -> None:
+def test_update_of_a_message_that_has_ended_creates_a_new_one() -> None:
     done(payload="old", key="k")
     assert waiting(payload="new", key="k", on_conflict="update").outcome == "created"

@@ -52,7 +52,7 @@ def test_a_day_is_what_holds_by_default() -> None:
         assert began - MILLISECOND <= end - timedelta(seconds=seconds) <= ended + MILLISECOND
 
 
-def test_when_its_time_is_over_the_token_can_be_taken_again() -> None:
+def test_when_its_time_has_ended_the_token_can_be_used_again() -> None:
     first = send("first", once_for=60)
     let_expire()
     second = send("second", once_for=60)
@@ -84,7 +84,7 @@ def test_what_is_rolled_back_frees_its_token() -> None:
 
 @pytest.mark.parametrize("end", ["ack", "reject", "drop"])
 @pytest.mark.parametrize("is_archived", [False, True], ids=["in the queue", "archived"])
-def test_a_message_that_has_ended_still_has_its_token_and_tells_how_it_ended(end: str, is_archived: bool) -> None:
+def test_a_message_that_has_ended_still_has_its_token_and_shows_how_it_ended(end: str, is_archived: bool) -> None:
     send("first", key="k", group="g", headers={"by": "ann"})
     message = claim_one()
     if end == "drop":
@@ -113,7 +113,7 @@ def test_of_a_message_that_is_nowhere_the_id_is_known() -> None:
         _ = again.status
 
 
-def test_with_a_key_the_token_stands_for_the_message_that_the_sender_got() -> None:
+def test_with_a_key_the_token_stands_for_the_message_that_the_sender_received() -> None:
     live = send("live", token=None, key="k")
     met = send("met", token="t1", key="k")
     assert (met.outcome, met.pk, met.payload) == ("ignored", live.pk, "live")
@@ -140,7 +140,7 @@ def test_it_goes_from_async_code_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
         ({"once": ""}, "token once has 0 characters"),
         ({"once": "x" * 201}, "token once has 201 characters"),
@@ -155,16 +155,16 @@ def test_it_goes_from_async_code_too() -> None:
         ({"once": "t", "once_for": float("nan")}, "once_for must be a number of seconds"),
     ],
 )
-def test_what_can_not_be_is_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidMessage, match=says):
+def test_what_can_not_be_is_refused(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidMessage, match=error):
         Message.objects.enqueue("a", queue=QUEUE, **options)
-    with pytest.raises(InvalidMessage, match=says):
+    with pytest.raises(InvalidMessage, match=error):
         Message.objects.enqueue_many([Envelope("a", **options)], queue=QUEUE)
     assert not Message.objects.exists()
     assert not Once.objects.exists()
 
 
-def test_workers_delete_those_whose_time_is_over_and_no_other() -> None:
+def test_workers_delete_those_whose_time_has_ended_and_no_other() -> None:
     send_many(*(Envelope(n, once=str(n)) for n in range(600)))
     let_expire()
     send(token="young")
@@ -200,10 +200,10 @@ def test_of_many_producers_with_one_token_one_stores_a_message() -> None:
         return message.outcome, message.pk
 
     with ThreadPoolExecutor(PRODUCERS) as pool:
-        told = list(pool.map(produce, range(PRODUCERS)))
+        answers = list(pool.map(produce, range(PRODUCERS)))
     [stored] = Message.objects.values_list("pk", flat=True)
-    assert sorted(outcome or "" for outcome, _ in told) == ["created"] + ["ignored"] * (PRODUCERS - 1)
-    assert {pk for _, pk in told} == {stored}
+    assert sorted(outcome or "" for outcome, _ in answers) == ["created"] + ["ignored"] * (PRODUCERS - 1)
+    assert {pk for _, pk in answers} == {stored}
 
 
 @pytest.mark.parametrize("is_rolled_back", [False, True], ids=["commits", "rolls back"])
@@ -219,6 +219,6 @@ def test_producers_wait_for_a_transaction_that_has_the_token(is_rolled_back: boo
             send("first")
             others = [pool.submit(produce, number) for number in range(8)]
             transaction.set_rollback(is_rolled_back)
-        told = [other.result(patience(60)) for other in others]
-    assert told.count("created") == is_rolled_back
+        answers = [other.result(patience(60)) for other in others]
+    assert answers.count("created") == is_rolled_back
     assert Message.objects.count() == Once.objects.count() == 1

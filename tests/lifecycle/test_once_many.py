@@ -31,15 +31,15 @@ def test_many_with_tokens() -> None:
         Envelope("b again", once="b2", key="b"),
     ]
     assert send_many(*items) == (5, 0, 3)
-    told = {message.payload: message.pk for message in Message.objects.all()}
-    assert sorted(told) == ["a", "also in it", "b", "before", "in a group", "plain"]
-    assert named() == {told["before"]: 1, told["a"]: 1, told["b"]: 2, told["in a group"]: 1}
+    ids = {message.payload: message.pk for message in Message.objects.all()}
+    assert sorted(ids) == ["a", "also in it", "b", "before", "in a group", "plain"]
+    assert named() == {ids["before"]: 1, ids["a"]: 1, ids["b"]: 2, ids["in a group"]: 1}
     assert send_many(*items) == (2, 0, 6)
     assert [send("x", token=token).pk for token in ("a", "b", "g", "b2")] == [
-        told["a"],
-        told["b"],
-        told["in a group"],
-        told["b"],
+        ids["a"],
+        ids["b"],
+        ids["in a group"],
+        ids["b"],
     ]
 
 

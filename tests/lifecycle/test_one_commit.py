@@ -108,7 +108,7 @@ def test_a_block_whose_transaction_was_rolled_back_unnoticed_is_not_acked(end: C
     message.nack()
 
 
-def test_a_block_that_commits_by_itself_is_not_acked_and_told_so() -> None:
+def test_a_block_that_commits_by_itself_is_not_acked_and_reported() -> None:
     """What it committed stays, and the message comes again: that is as far as anybody can help."""
     message = held()
 
@@ -195,7 +195,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer, and no deadlocks
 
 if settings.TEST_DATABASE == "postgres":
 
-    def test_under_repeatable_read_a_lease_that_was_extended_meanwhile_undoes_the_block() -> None:
+    def test_under_repeatable_read_a_lease_that_was_extended_in_between_undoes_the_block() -> None:
         """The quickstart warns of it: the ack would have to write a row that changed after the block's snapshot."""
         message = held()
         session = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL"

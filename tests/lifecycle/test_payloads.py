@@ -23,11 +23,11 @@ MEBIBYTE = 2**20
 
 def there_and_back(payload: Any) -> Any:
     sent = waiting(payload=payload)
-    got = claim_one()
-    assert (sent.body, sent.content_type) == (got.body, got.content_type)
-    assert Message.objects.get(pk=got.pk).body == got.body
-    got.ack()
-    return got.payload
+    back = claim_one()
+    assert (sent.body, sent.content_type) == (back.body, back.content_type)
+    assert Message.objects.get(pk=back.pk).body == back.body
+    back.ack()
+    return back.payload
 
 
 def plane(number: int) -> str:
@@ -84,8 +84,8 @@ def test_text_comes_back_as_it_was_alone_and_inside_json(text: str) -> None:
 def test_bytes_come_back_as_bytes(kind: Any) -> None:
     every = bytes(range(256))
     for data in (b"", b"\0", every, every * 37, b"\r\n", b"\xff\xfe"):
-        got = there_and_back(kind(data))
-        assert (type(got), got) == (bytes, data)
+        back = there_and_back(kind(data))
+        assert (type(back), back) == (bytes, data)
 
 
 VALUES: list[Any] = [
@@ -118,8 +118,8 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: ascii(value)[:40])
 def test_json_values_come_back_equal_and_of_the_same_type(value: Any) -> None:
-    got = there_and_back([value])[0]
-    assert (type(got), repr(got)) == (type(value), repr(value))
+    back = there_and_back([value])[0]
+    assert (type(back), repr(back)) == (type(value), repr(value))
     assert repr(there_and_back(value)) == repr(value)
 
 
@@ -214,9 +214,9 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("payload", "said"), REFUSED, ids=range(len(REFUSED)))
-def test_what_would_come_back_changed_is_refused_and_nothing_is_written(payload: Any, said: str) -> None:
-    with pytest.raises(InvalidMessage, match=said):
+@pytest.mark.parametrize(("payload", "error"), REFUSED, ids=range(len(REFUSED)))
+def test_what_would_come_back_changed_is_refused_and_nothing_is_written(payload: Any, error: str) -> None:
+    with pytest.raises(InvalidMessage, match=error):
         waiting(payload=payload)
     assert rows() == []
 

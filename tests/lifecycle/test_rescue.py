@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 # Rescue
 
 
-def test_a_rescue_gives_back_what_is_over_its_lease_charged_and_as_a_crash() -> None:
+def test_a_rescue_releases_what_has_an_expired_lease_charged_and_as_a_crash() -> None:
     message = stuck(key="k")
     due_at = row(message)["due_at"]
     assert Message.objects.rescue() == 1
@@ -102,7 +102,7 @@ def test_a_claim_with_the_shortest_lease_does_not_take_its_own_messages_twice() 
     assert [(message.payload, message.read_count) for message in messages] == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_a_lease_is_extended_from_now_and_by_its_own_length_when_none_is_said() -> None:
+def test_a_lease_is_extended_from_now_and_by_its_own_length_when_none_is_given() -> None:
     message = held(lease=30)
     let_pass(message, 29)
     message.extend(100)
@@ -114,7 +114,7 @@ def test_a_lease_is_extended_from_now_and_by_its_own_length_when_none_is_said() 
     message.ack()
 
 
-def test_a_lease_that_is_over_may_be_extended_until_somebody_rescues() -> None:
+def test_a_lease_that_has_expired_may_be_extended_until_somebody_rescues() -> None:
     message = stuck()
     message.extend(60)
     assert Message.objects.rescue() == 0

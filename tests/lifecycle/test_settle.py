@@ -15,7 +15,7 @@ from django_dbqueue import InvalidMessage, LeaseLost
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.signals import lease_lost
 from tests.factories import QUEUE, claim_one, held, let_pass, row, rows
-from tests.lifecycle.losing import LOST_BY, VERBS, dropped, requeued, rescued, rescued_and_taken_again, updated
+from tests.lifecycle.losing import LOST_BY, VERBS, dropped, requeued, rescued, rescued_and_claimed_again, updated
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +87,7 @@ def test_reject_makes_a_message_dead_with_the_reason() -> None:
     assert message.is_dead
 
 
-def test_reject_without_a_reason_says_that_it_was_rejected() -> None:
+def test_reject_without_a_reason_stores_that_it_was_rejected() -> None:
     message = held()
     message.reject()
     assert row(message)["error"] == "Rejected"
@@ -165,7 +165,7 @@ def test_a_bad_delay_or_lease_is_refused_and_the_claim_stays(seconds: Any) -> No
 
 @pytest.mark.parametrize("lose", LOST_BY, ids=lambda lose: lose.__name__)
 @pytest.mark.parametrize("verb", VERBS)
-def test_who_lost_the_claim_changes_nothing_and_is_told(verb: str, lose: Callable[[Message], None]) -> None:
+def test_who_lost_the_claim_changes_nothing_and_is_informed(verb: str, lose: Callable[[Message], None]) -> None:
     one, many = VERBS[verb]
     message = held(key="k")
     lose(message)
@@ -182,9 +182,9 @@ def test_who_lost_the_claim_changes_nothing_and_is_told(verb: str, lose: Callabl
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_stale_object_that_looks_at_the_row_again_gains_no_claim_by_it(verb: str) -> None:
+def test_a_stale_object_that_reads_the_row_again_gains_no_claim_by_it(verb: str) -> None:
     message = held(key="k")
-    rescued_and_taken_again(message)
+    rescued_and_claimed_again(message)
     message.refresh_from_db()
     before = row(message)
     with pytest.raises(LeaseLost):
@@ -195,8 +195,8 @@ def test_a_stale_object_that_looks_at_the_row_again_gains_no_claim_by_it(verb: s
 def test_a_lost_lease_is_signalled_with_message_and_verb() -> None:
     heard: list[dict[str, Any]] = []
 
-    def hear(**said: Any) -> None:
-        heard.append(said)
+    def hear(**signal: Any) -> None:
+        heard.append(signal)
 
     message = held()
     message.ack()
@@ -207,7 +207,7 @@ def test_a_lost_lease_is_signalled_with_message_and_verb() -> None:
         Message.objects.release([message])
     finally:
         lease_lost.disconnect(hear)
-    assert [(said["sender"], said["queue"], said["message_id"], said["verb"]) for said in heard] == [
+    assert [(signal["sender"], signal["queue"], signal["message_id"], signal["verb"]) for signal in heard] == [
         (Message, QUEUE, message.pk, "nack"),
         (Message, QUEUE, message.pk, "release"),
     ]
@@ -226,7 +226,7 @@ def test_the_second_ack_is_refused() -> None:
     assert row(message) == before
 
 
-def test_after_a_lost_reply_the_row_says_whose_ack_it_was() -> None:
+def test_after_a_lost_reply_the_row_shows_whose_ack_it_was() -> None:
     message = held()
     token = message.claim_token
     message.ack()

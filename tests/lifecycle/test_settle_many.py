@@ -61,7 +61,7 @@ def test_a_batch_may_mix_messages_of_several_claims(verb: str) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_lost_claim_beside_the_present_one_of_the_same_message_is_the_only_one_lost(order: int) -> None:
+def test_a_lost_claim_alongside_the_present_one_of_the_same_message_is_the_only_one_lost(order: int) -> None:
     stale = held()
     rescued(stale)
     fresh = claim_one()

@@ -31,12 +31,12 @@ def listeners_fail(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     for event in events:
         event.disconnect(fail)
-    said = [record.getMessage() for record in caplog.get_records("call") if record.name == signals.__name__]
-    assert said
-    assert all("a listener's own" in text for text in said)
+    texts = [record.getMessage() for record in caplog.get_records("call") if record.name == signals.__name__]
+    assert texts
+    assert all("a listener's own" in text for text in texts)
 
 
-def taken_away() -> Message:
+def lost_claim() -> Message:
     message = held()
     Message.objects.filter(pk=message.pk).drop_all("unwanted")
     return message
@@ -45,8 +45,8 @@ def taken_away() -> Message:
 @pytest.mark.usefixtures("listeners_fail")
 def test_a_holder_learns_that_the_claim_is_lost_whatever_a_listener_does() -> None:
     with pytest.raises(LeaseLost):
-        taken_away().ack()
-    lost, kept = taken_away(), held()
+        lost_claim().ack()
+    lost, kept = lost_claim(), held()
     assert Message.objects.ack([lost, kept]) == [lost]
     assert kept.pk in Message.objects.done(QUEUE).values_list("pk", flat=True)
 
@@ -67,10 +67,10 @@ def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> 
 
 
 @pytest.mark.usefixtures("listeners_fail")
-def test_the_heartbeat_tells_every_handler_whatever_a_listener_does() -> None:
+def test_the_heartbeat_informs_every_handler_whatever_a_listener_does() -> None:
     consumer = registry.Consumer(QUEUE, fail)
     deliveries = [
-        Delivery(as_claimed(taken_away()), session_of("default"), consumer, consumer.resolved(), frozenset())
+        Delivery(as_claimed(lost_claim()), session_of("default"), consumer, consumer.resolved(), frozenset())
         for _ in range(2)
     ]
     extend(DjangoSession("default"), deliveries)

@@ -30,13 +30,13 @@ UNDECODABLE: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "content_type", "said"), UNDECODABLE, ids=range(len(UNDECODABLE)))
-def test_a_row_that_cannot_be_decoded_says_why_and_blocks_nobody(body: str, content_type: str, said: str) -> None:
+@pytest.mark.parametrize(("body", "content_type", "error"), UNDECODABLE, ids=range(len(UNDECODABLE)))
+def test_a_row_that_cannot_be_decoded_reports_why_and_blocks_no_other(body: str, content_type: str, error: str) -> None:
     written_by_sql(body, content_type)
     waiting(payload="good")
     broken, good = Message.objects.claim(2, queue=QUEUE)
     assert good.payload == "good"
-    with pytest.raises(UndecodableMessage, match=said):
+    with pytest.raises(UndecodableMessage, match=error):
         _ = broken.payload
     broken.reject("undecodable")
     good.ack()
@@ -44,7 +44,7 @@ def test_a_row_that_cannot_be_decoded_says_why_and_blocks_nobody(body: str, cont
 
 
 @pytest.mark.parametrize("text", ["[1]", '"text"', "{broken", "null"])
-def test_headers_that_are_no_object_say_so(text: str) -> None:
+def test_headers_that_are_no_object_are_undecodable(text: str) -> None:
     message = written_by_sql("1", headers_text=text)
     with pytest.raises(UndecodableMessage):
         _ = message.headers

@@ -49,14 +49,14 @@ def test_a_delayed_message_and_one_with_a_key_wake_too(heard: Callable[[], list[
     assert heard() == ["emails", "others"]
 
 
-def test_nobody_is_woken_before_the_callers_commit(heard: Callable[[], list[str]]) -> None:
+def test_none_is_woken_before_the_callers_commit(heard: Callable[[], list[str]]) -> None:
     with transaction.atomic():
         Message.objects.enqueue({"n": 1}, queue="emails")
         assert heard() == []
     assert heard() == ["emails"]
 
 
-def test_a_message_that_is_ignored_wakes_nobody(heard: Callable[[], list[str]]) -> None:
+def test_a_message_that_is_ignored_wakes_none(heard: Callable[[], list[str]]) -> None:
     Message.objects.enqueue({"n": 1}, queue="emails", key="k")
     heard()
     assert Message.objects.enqueue({"n": 2}, queue="emails", key="k").outcome == "ignored"
@@ -64,6 +64,6 @@ def test_a_message_that_is_ignored_wakes_nobody(heard: Callable[[], list[str]]) 
 
 
 @override_settings(DBQUEUE={"NOTIFY": False})
-def test_nobody_is_woken_where_the_setting_says_so(heard: Callable[[], list[str]]) -> None:
+def test_none_is_woken_where_the_setting_forbids_it(heard: Callable[[], list[str]]) -> None:
     Message.objects.enqueue({"n": 1}, queue="emails")
     assert heard() == []

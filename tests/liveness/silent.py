@@ -15,24 +15,24 @@ from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
 from tests.process.conftest import wait_until
 
-SILENT = DbNow() - timedelta(seconds=4)
+STOPPED = DbNow() - timedelta(seconds=4)
 WORKER = secrets.randbits(60)
 """Drawn, for a lock's name is known to the whole server, and other runs of this suite may be there."""
 
 
-def ask(asked: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
-    with asked.cursor() as cursor:
+def ask(session: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
+    with session.cursor() as cursor:
         cursor.execute(*statement)
         found: tuple[Any, ...] = cursor.fetchone()
         return found
 
 
-def silent_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
+def stopped_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
     """The row of a worker that fell silent while it held messages."""
     conn_id, server = ask(session, server_of(connection).sessions.me())
-    said = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
-    said |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": SILENT, "late_at": SILENT}
-    return Worker.objects.create(**said | columns)
+    fields = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
+    fields |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": STOPPED, "late_at": STOPPED}
+    return Worker.objects.create(**fields | columns)
 
 
 def end(session: BaseDatabaseWrapper, number: int = WORKER) -> None:

@@ -19,7 +19,7 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, MessageFactory, held, row
-from tests.liveness.silent import WORKER, ask, end, silent_worker
+from tests.liveness.silent import WORKER, ask, end, stopped_worker
 from tests.patience import patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,13 +36,13 @@ if settings.TEST_DATABASE != "sqlite":
         """The guardian's clock, which a test puts forward."""
 
         def __init__(self) -> None:
-            self._ahead = 0.0
+            self._lead = 0.0
 
         def monotonic(self) -> float:
-            return time.monotonic() + self._ahead
+            return time.monotonic() + self._lead
 
         def put_forward(self, seconds: float) -> None:
-            self._ahead += seconds
+            self._lead += seconds
 
     @pytest.fixture
     def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -50,72 +50,72 @@ if settings.TEST_DATABASE != "sqlite":
         monkeypatch.setattr(guardian_module, "time", clock)
         return clock
 
-    def look_twice(guardian: Guardian, clock: Clock) -> int:
+    def check_twice(guardian: Guardian, clock: Clock) -> int:
         """Look, and once more when what is gone has been gone for long enough."""
-        first = guardian.look()
+        first = guardian.check()
         clock.put_forward(PERSISTS)
-        return first + guardian.look()
+        return first + guardian.check()
 
     def suspecting(session: BaseDatabaseWrapper, clock: Clock) -> Guardian:
         """One who saw a silent worker without its session, for whose verdict it is time."""
         claim(1)
-        silent_worker(session)
+        stopped_worker(session)
         end(session)
         guardian = Guardian(DjangoSession("default"))
-        guardian.look()
+        guardian.check()
         clock.put_forward(PERSISTS)
         return guardian
 
-    def look_really(guardian: Guardian, seconds: float) -> int:
+    def check_really(guardian: Guardian, seconds: float) -> int:
         """Look again and again, by the real clock."""
         until, rescued = time.monotonic() + seconds, 0
         while time.monotonic() < until and not rescued:
-            rescued += guardian.look()
+            rescued += guardian.check()
             time.sleep(0.1)
         return rescued
 
     def states() -> list[tuple[str, int]]:
         return list(Message.objects.order_by("pk").values_list("status", "crashes"))
 
-    def test_a_silent_workers_messages_stay_while_its_session_is_there_and_go_when_it_ends(
+    def test_a_stopped_workers_messages_stay_while_its_session_is_there_and_go_when_it_ends(
         session: BaseDatabaseWrapper,
     ) -> None:
         claim(3)
-        silent_worker(session)
+        stopped_worker(session)
         guardian = Guardian(DjangoSession("default"))
-        assert look_really(guardian, PERSISTS + 0.5) == 0
+        assert check_really(guardian, PERSISTS + 0.5) == 0
         assert not guardian.suspects
         end(session)
-        assert look_really(guardian, patience(30)) == 3
+        assert check_really(guardian, patience(30)) == 3
         assert states() == [("n", 1)] * 3
         assert not Worker.objects.exists()
 
-    def test_one_look_is_never_enough(session: BaseDatabaseWrapper) -> None:
+    def test_one_check_is_never_enough(session: BaseDatabaseWrapper) -> None:
         claim(1)
-        silent_worker(session)
+        stopped_worker(session)
         end(session)
         guardian = Guardian(DjangoSession("default"))
-        assert guardian.look() == 0
+        assert guardian.check() == 0
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
 
-    def test_a_beat_between_two_looks_begins_everything_anew(session: BaseDatabaseWrapper, clock: Clock) -> None:
+    def test_a_beat_between_two_checks_starts_everything_over(session: BaseDatabaseWrapper, clock: Clock) -> None:
         guardian = suspecting(session, clock)
         Worker.objects.update(beat_at=DbNow() - timedelta(seconds=3.5))
-        assert guardian.look() == 0
+        assert guardian.check() == 0
         assert guardian.suspects == 1
         assert states() == [("run", 0)]
 
     @pytest.mark.parametrize("beats", [True, False], ids=["it beats", "it has not missed three beats"])
-    def test_a_worker_that_is_not_silent_is_no_suspect_though_its_session_is_gone(
+    def test_a_worker_that_still_beats_is_no_suspect_though_its_session_is_gone(
         session: BaseDatabaseWrapper, clock: Clock, beats: bool
     ) -> None:
         claim(1)
-        worker = silent_worker(session, beat_at=DbNow(), late_at=DbNow(), **({} if beats else {"beat_every": 10}))
+        worker = stopped_worker(session, beat_at=DbNow(), late_at=DbNow(), **({} if beats else {"beat_every": 10}))
         end(session)
         guardian = Guardian(DjangoSession("default"))
         for _ in range(10):
-            assert guardian.look() == 0
+            assert guardian.check() == 0
             if beats:
                 Worker.objects.filter(pk=worker.pk).update(beat_at=DbNow())
             clock.put_forward(PERSISTS / 4)
@@ -126,50 +126,50 @@ if settings.TEST_DATABASE != "sqlite":
     ) -> None:
         guardian = suspecting(session, clock)
         connection.close()
-        assert guardian.look() == 0
+        assert guardian.check() == 0
         assert states() == [("run", 0)]
-        assert look_twice(guardian, clock) == 1
+        assert check_twice(guardian, clock) == 1
 
     def test_the_worker_that_beats_while_it_is_judged_goes_first(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(1)
-        worker = silent_worker(session)
+        worker = stopped_worker(session)
         end(session)
         guardian = Guardian(DjangoSession("default"))
-        guardian.look()
+        guardian.check()
         clock.put_forward(PERSISTS)
         beating = connection.copy()
         try:
             with beating.cursor() as cursor:
                 cursor.execute("BEGIN")
                 cursor.execute("UPDATE django_dbqueue_worker SET held = 2 WHERE id = %s", [worker.pk])
-                assert guardian.look() == 0
+                assert guardian.check() == 0
                 cursor.execute("COMMIT")
         finally:
             beating.close()
         assert states() == [("run", 0)]
-        assert guardian.look() == 1, "it was no beat after all"
+        assert guardian.check() == 1, "it was no beat after all"
 
     def test_a_session_that_is_back_when_the_verdict_falls_keeps_its_messages(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         guardian = suspecting(session, clock)
-        locks_taken: list[Any] = []
+        locks_held: list[Any] = []
 
         def come_back(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
             """Once the guardian has locked the worker's row, the worker's session holds its named lock again."""
             result = execute(sql, params, many, context)
             if "django_dbqueue_worker" in sql and "FOR UPDATE" in sql:
-                locks_taken.append(ask(session, server_of(connection).sessions.take_lock(WORKER))[0])
+                locks_held.append(ask(session, server_of(connection).sessions.take_lock(WORKER))[0])
             return result
 
         with connection.execute_wrapper(come_back):
-            assert guardian.look() == 0
-        assert len(locks_taken) == 1
-        assert locks_taken[0]
+            assert guardian.check() == 0
+        assert len(locks_held) == 1
+        assert locks_held[0]
         assert states() == [("run", 0)]
         assert Worker.objects.filter(pk=WORKER).exists()
         end(session)
-        assert look_twice(guardian, clock) == 1
+        assert check_twice(guardian, clock) == 1
 
     @pytest.mark.parametrize(
         "columns",
@@ -179,42 +179,42 @@ if settings.TEST_DATABASE != "sqlite":
     def test_who_can_not_be_judged_is_not(session: BaseDatabaseWrapper, clock: Clock, columns: dict[str, Any]) -> None:
         """A second worker, dead beyond doubt, shows that the guardian did look."""
         [kept] = claim(1)
-        silent_worker(session, **columns)
+        stopped_worker(session, **columns)
         other = connection.copy()
-        silent_worker(other, WORKER + 1)
+        stopped_worker(other, WORKER + 1)
         [lost] = claim(1, worker_id=WORKER + 1)
         end(other, WORKER + 1)
         end(session)
-        assert look_twice(Guardian(DjangoSession("default")), clock) == 1
+        assert check_twice(Guardian(DjangoSession("default")), clock) == 1
         assert (row(kept)["status"], row(lost)["status"]) == ("run", "n")
         assert Worker.objects.get().pk == WORKER
 
     def test_claims_without_a_worker_are_left_to_their_leases(session: BaseDatabaseWrapper, clock: Clock) -> None:
         stranger = held(lease=600)
         [mine] = claim(1)
-        silent_worker(session)
+        stopped_worker(session)
         end(session)
-        assert look_twice(Guardian(DjangoSession("default")), clock) == 1
+        assert check_twice(Guardian(DjangoSession("default")), clock) == 1
         assert (row(stranger)["status"], row(mine)["status"]) == ("run", "n")
 
-    def test_a_message_whose_reads_are_spent_is_dead_and_says_by_which_sign(
+    def test_a_message_whose_reads_are_spent_is_dead_and_shows_by_which_sign(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         [message] = claim(1, max_reads=1)
-        worker = silent_worker(session)
+        worker = stopped_worker(session)
         end(session)
-        assert look_twice(Guardian(DjangoSession("default")), clock) == 1
+        assert check_twice(Guardian(DjangoSession("default")), clock) == 1
         stored = Message.objects.get(pk=message.pk)
         assert stored.is_dead
         assert stored.error.startswith("WorkerGone: ")
         assert "there:7" in stored.error
         assert f"the named lock {WORKER} of its session {worker.conn_id} is free" in stored.error
 
-    def test_a_row_that_a_handlers_last_transaction_still_locks_is_taken_when_that_has_ended(
+    def test_a_row_that_a_handlers_last_transaction_still_locks_is_rescued_when_that_has_ended(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         locked, free = claim(2)
-        silent_worker(session)
+        stopped_worker(session)
         end(session)
         handler = connection.copy()
         try:
@@ -222,31 +222,31 @@ if settings.TEST_DATABASE != "sqlite":
                 cursor.execute("BEGIN")
                 cursor.execute("SELECT id FROM django_dbqueue_message WHERE id = %s FOR UPDATE", [locked.pk])
                 guardian = Guardian(DjangoSession("default"))
-                assert look_twice(guardian, clock) == 1
+                assert check_twice(guardian, clock) == 1
                 assert (row(locked)["status"], row(free)["status"]) == ("run", "n")
                 assert Worker.objects.exists(), "somebody must come back for the rest"
                 cursor.execute("ROLLBACK")  # PostgreSQL sees the end of a session a moment after it
         finally:
             handler.close()
-        assert look_twice(guardian, clock) == 1
+        assert check_twice(guardian, clock) == 1
         assert not Worker.objects.exists()
 
     def test_more_messages_than_go_into_one_transaction_are_all_rescued(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         claim(1_201)
-        silent_worker(session)
+        stopped_worker(session)
         end(session)
-        assert look_twice(Guardian(DjangoSession("default")), clock) == 1_201
+        assert check_twice(Guardian(DjangoSession("default")), clock) == 1_201
         assert not Message.objects.exclude(status="n", crashes=1).exists()
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)
-        silent_worker(session)
+        stopped_worker(session)
         end(session)
         one, other = Guardian(DjangoSession("default")), Guardian(DjangoSession("default"))
-        one.look()
-        other.look()
+        one.check()
+        other.check()
         clock.put_forward(PERSISTS)
-        assert (one.look(), other.look()) == (5, 0)
+        assert (one.check(), other.check()) == (5, 0)
         assert states() == [("n", 1)] * 5

@@ -18,47 +18,47 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
 from tests.factories import QUEUE
-from tests.liveness.silent import SILENT, WORKER, ask, silent_worker
+from tests.liveness.silent import STOPPED, WORKER, ask, stopped_worker
 from tests.patience import patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 if settings.TEST_DATABASE == "sqlite":
 
-    def test_where_there_are_no_sessions_the_guardian_asks_nothing_and_says_so() -> None:
+    def test_where_there_are_no_sessions_the_guardian_asks_nothing_and_reports_it() -> None:
         with CaptureQueriesContext(connection) as queries:
-            assert Guardian(DjangoSession("default")).look() == 0
+            assert Guardian(DjangoSession("default")).check() == 0
         assert len(queries) == 0
         [spot] = blind_spots(DjangoSession("default"))
         assert "SQLite has no sessions" in spot
 
 else:
 
-    def test_a_look_is_one_statement_however_many_workers_there_are_and_two_when_a_hundred_are_frozen(
+    def test_a_check_is_one_statement_however_many_workers_there_are_and_two_when_a_hundred_are_frozen(
         session: BaseDatabaseWrapper,
     ) -> None:
-        worker = silent_worker(session)
+        worker = stopped_worker(session)
         soon = DbNow() + timedelta(hours=1)
-        said = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
-        Worker.objects.bulk_create(Worker(id=number, late_at=soon, **said) for number in range(1_000))
+        fields = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
+        Worker.objects.bulk_create(Worker(id=number, late_at=soon, **fields) for number in range(1_000))
         guardian = Guardian(DjangoSession("default"))
-        guardian.look()
+        guardian.check()
         with CaptureQueriesContext(connection) as queries:
-            guardian.look()
+            guardian.check()
         assert len(queries) == 2
         Worker.objects.filter(pk=WORKER).update(late_at=soon)
         with CaptureQueriesContext(connection) as queries:
-            guardian.look()
+            guardian.check()
         assert len(queries) == 1
-        Worker.objects.filter(pk__lt=500).update(beat_at=SILENT, late_at=SILENT, session_lock=WORKER)
+        Worker.objects.filter(pk__lt=500).update(beat_at=STOPPED, late_at=STOPPED, session_lock=WORKER)
         with CaptureQueriesContext(connection) as queries:
-            assert guardian.look() == 0
+            assert guardian.check() == 0
         assert len(queries) == 2
         assert not guardian.suspects
 
     def test_a_live_worker_that_can_not_be_judged_is_named_as_a_blind_spot(session: BaseDatabaseWrapper) -> None:
         assert blind_spots(DjangoSession("default")) == []
-        silent_worker(session)
+        stopped_worker(session)
         assert blind_spots(DjangoSession("default")) == []
         Worker.objects.update(server="")
         assert blind_spots(DjangoSession("default")) == [], "it has just begun, and may be about to prove its session"

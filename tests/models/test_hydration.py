@@ -80,7 +80,7 @@ def test_who_listens_to_its_making_sees_of_an_enqueued_message_all_but_what_the_
 def test_it_can_be_copied_and_pickled() -> None:
     waiting(payload={"a": [1]}, headers={"h": "x"})
     message = claim_one()
-    message.decode_ahead()
+    message.decode_now()
     for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
         assert (other, other.claim, other.payload) == (message, message.claim, {"a": [1]})
         assert (other._state.db, other._state.adding) == ("default", False)
@@ -102,7 +102,7 @@ def test_its_moments_are_those_of_the_row_whenever_they_are_read(micros: int) ->
     assert (claimed.claimed_at, claimed.available_at) == (row.claimed_at, row.available_at)
 
 
-def test_what_moved_meanwhile_is_read_anew() -> None:
+def test_what_moved_in_between_is_read_again() -> None:
     message = waiting()
     claimed, other = (claim_one(), datetime(2026, 1, 31, 12, tzinfo=UTC))
     copied = copy.copy(claimed)

@@ -104,7 +104,7 @@ def checked() -> Callable[..., Any]:
     return ask
 
 
-def test_a_check_of_django_health_check_says_the_same(checked: Callable[..., Any]) -> None:
+def test_a_check_of_django_health_check_reports_the_same(checked: Callable[..., Any]) -> None:
     waiting()
     serve()
     assert checked().status_code == 200

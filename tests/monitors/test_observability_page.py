@@ -80,7 +80,7 @@ def test_every_block_has_its_epilogue() -> None:
 
 
 @pytest.mark.parametrize("text", PYTHON, ids=_case)
-def test_a_block_of_python_does_what_the_page_says(text: str) -> None:
+def test_a_block_of_python_does_what_the_page_shows(text: str) -> None:
     is_settings, then, expected = EPILOGUES[_case(text)]
     block = f"BLOCK = {text!r}\n"
     code = block + _PROJECT.format(first="exec(BLOCK)" if is_settings else "", then=then)
@@ -89,7 +89,7 @@ def test_a_block_of_python_does_what_the_page_says(text: str) -> None:
     assert expected in done.stdout + done.stderr, done.stdout + done.stderr
 
 
-def test_what_is_shipped_is_where_the_page_says() -> None:
+def test_what_is_shipped_is_where_the_page_has_it() -> None:
     [command] = [text for kind, text in BLOCKS if kind == "console" and "importlib" in text]
     line = command.removeprefix("$ python ").strip()
     done = subprocess.run(f"{sys.executable} {line}", shell=True, capture_output=True, text=True, cwd=ROOT, check=True)
@@ -99,7 +99,7 @@ def test_what_is_shipped_is_where_the_page_says() -> None:
         assert f"`{name}`" in PAGE
 
 
-def test_a_probe_of_kubernetes_tells_an_old_file_from_a_new_one(tmp_path: Path) -> None:
+def test_a_probe_of_kubernetes_distinguishes_an_old_file_from_a_new_one(tmp_path: Path) -> None:
     [probe] = [text for kind, text in BLOCKS if kind == "yaml" and "livenessProbe" in text]
     [_, _, script] = yaml.safe_load(probe)["livenessProbe"]["exec"]["command"]
     file = tmp_path / "alive"
@@ -124,10 +124,10 @@ def test_the_table_of_figures_names_what_the_page_of_figures_shows(scrape: Calla
     let_pass(timedelta(minutes=1))
     count()
     table = PAGE.partition("\n| metric | kind | meaning |\n")[2].partition("\n\n")[0]
-    told = dict(re.findall(r"`(dbqueue_\w+)(?:\{([\w,]+)\})?`", table))
+    documented = dict(re.findall(r"`(dbqueue_\w+)(?:\{([\w,]+)\})?`", table))
     shown = {}
     for family in scrape().families.values():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         shown[name] = ",".join(sorted(labels, reverse=True))
-    assert {name: ",".join(sorted(labels.split(","), reverse=True)) for name, labels in told.items()} == shown
+    assert {name: ",".join(sorted(labels.split(","), reverse=True)) for name, labels in documented.items()} == shown

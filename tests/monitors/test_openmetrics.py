@@ -48,9 +48,9 @@ def test_what_ended_is_counted_by_queue_and_outcome_and_keeps_its_count(scrape: 
     assert scrape().value("dbqueue_messages_total", queue=QUEUE, outcome="done") == 2
 
 
-def a_stream_s_progress(name: str, **said: Any) -> None:
+def a_stream_s_progress(name: str, **columns: Any) -> None:
     figures = {"query_id": "q", "messages": 7, "rate": 1, "backlog": 3, "backlog_capped": 0, "failures": 2}
-    StreamProgress.objects.create(name=name, **{"progressed_at": clock("default"), **figures, **said})
+    StreamProgress.objects.create(name=name, **{"progressed_at": clock("default"), **figures, **columns})
 
 
 def test_streams_on_spark_are_shown_as_a_listener_has_recorded_them(scrape: Callable[[], Any]) -> None:
@@ -74,16 +74,16 @@ def test_times_are_histograms_whose_bounds_hold_what_took_no_longer(scrape: Call
         ended_at(done(), clock("default") - MINUTE, wait=10.0, run=seconds)
     count()
     seen = scrape()
-    told = {
+    counts = {
         sample.labels["le"]: sample.value
         for sample in seen.families["dbqueue_run_seconds"].samples
         if sample.name.endswith("_bucket")
     }
-    assert told["0.001024"] == 1.0, told
-    assert told["0.016384"] == 1.0
-    assert told["0.032768"] == 2.0
-    assert told["2.097152"] == 2.0
-    assert told["4.194304"] == told["+Inf"] == 3.0
+    assert counts["0.001024"] == 1.0, counts
+    assert counts["0.016384"] == 1.0
+    assert counts["0.032768"] == 2.0
+    assert counts["2.097152"] == 2.0
+    assert counts["4.194304"] == counts["+Inf"] == 3.0
     assert seen.value("dbqueue_run_seconds_sum", queue=QUEUE) == pytest.approx(3.0205, rel=1 / 64)
     assert seen.value("dbqueue_wait_seconds_sum", queue=QUEUE) == pytest.approx(30, rel=1 / 64)
 
@@ -139,7 +139,7 @@ def test_a_pause_with_an_end_shows_when_and_is_none_after_that(scrape: Callable[
     assert seen.value("dbqueue_pause_end_timestamp_seconds", queue=QUEUE) is None
 
 
-def test_a_count_that_stopped_says_so_and_never_more_than_there_is(
+def test_a_count_that_stopped_reports_it_and_never_more_than_there_is(
     scrape: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures_module.figures, "__kwdefaults__", {"most_queues": 500, "budget": 40})
@@ -202,7 +202,7 @@ each_page = pytest.mark.parametrize("path", ["/metrics", "/health"])
 
 
 @each_page
-def test_nobody_sees_it_without_token_or_permission(path: str, monitor: Client) -> None:
+def test_nothing_shows_it_without_token_or_permission(path: str, monitor: Client) -> None:
     refused = Client().get(path)
     assert refused.status_code == 401
     assert refused.headers["WWW-Authenticate"].startswith("Bearer ")

@@ -49,7 +49,7 @@ def _timed_scrape() -> float:
     return time.perf_counter() - began
 
 
-def test_a_look_at_the_health_examines_no_more_rows(table: Size) -> None:
+def test_a_check_of_the_health_examines_no_more_rows(table: Size) -> None:
     with examined(connection) as found:
         wrong = [(each.queue, each.problem) for each in problems("default", max_age=60)]
     assert (hot("dead"), "dead") in wrong

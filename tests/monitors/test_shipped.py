@@ -85,7 +85,7 @@ def test_the_dashboard_has_what_grafana_needs_to_load_it() -> None:
     assert DASHBOARD["schemaVersion"] >= 36
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids) >= 12
-    taken: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         assert panel["type"] in {"stat", "timeseries", "table"}
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
@@ -97,13 +97,13 @@ def test_the_dashboard_has_what_grafana_needs_to_load_it() -> None:
             for x in range(place["x"], place["x"] + place["w"])
             for y in range(place["y"], place["y"] + place["h"])
         }
-        assert not cells & taken, panel["title"]
-        taken |= cells
+        assert not cells & used, panel["title"]
+        used |= cells
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
     assert [each["name"] for each in DASHBOARD["templating"]["list"]] == ["datasource", "queue"]
 
 
-def test_every_alert_says_what_is_wrong_and_has_a_section_in_the_runbook() -> None:
+def test_every_alert_names_what_is_wrong_and_has_a_section_in_the_runbook() -> None:
     runbook = (ROOT / "docs" / "runbook.md").read_text()
     names = [rule["alert"] for rule in RULES]
     assert len(set(names)) == len(names)

@@ -26,17 +26,17 @@ def test_a_minute_is_in_one_of_the_two_tables() -> None:
     for _ in range(3):
         done()
     let_pass(MINUTE)
-    told = []
+    seen = []
     for _ in range(12):
         count()
         cell = now()
         assert cell is not None
-        told.append((cell.messages, cell.run.total(), QueueTotal.objects.filter(queue=QUEUE).exists()))
+        seen.append((cell.messages, cell.run.total(), QueueTotal.objects.filter(queue=QUEUE).exists()))
         let_pass(MINUTE)
-    assert {messages for messages, _, _ in told} == {runs for _, runs, _ in told} == {3}
-    assert [is_settled for _, _, is_settled in told] == sorted(is_settled for _, _, is_settled in told)
-    assert told[0][2] is False
-    assert told[-1][2] is True
+    assert {messages for messages, _, _ in seen} == {runs for _, runs, _ in seen} == {3}
+    assert [is_settled for _, _, is_settled in seen] == sorted(is_settled for _, _, is_settled in seen)
+    assert seen[0][2] is False
+    assert seen[-1][2] is True
 
 
 def test_what_was_counted_stays_counted_when_its_rows_are_gone_before_the_final_count() -> None:

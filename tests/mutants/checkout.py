@@ -65,9 +65,9 @@ class Checkout:
         """Raise NotPlanted where tests would import the package from elsewhere than the copy."""
         find = f"import importlib.util as u; print(u.find_spec({package!r}).origin)"
         environ = _environment(self.root)
-        said = subprocess.run([sys.executable, "-c", find], cwd=self.root, env=environ, capture_output=True, text=True)
-        if not said.stdout.startswith(str(self.root)):
-            raise NotPlanted(f"{package} would not come from the copy, but from {said.stdout or said.stderr}")
+        ran = subprocess.run([sys.executable, "-c", find], cwd=self.root, env=environ, capture_output=True, text=True)
+        if not ran.stdout.startswith(str(self.root)):
+            raise NotPlanted(f"{package} would not come from the copy, but from {ran.stdout or ran.stderr}")
 
     def run(self, tests: Sequence[str], database: str, url: str, *, seconds: float, first_only: bool) -> Outcome:
         """Run these tests on a database, up to the first failure if only that is asked for."""

@@ -61,14 +61,14 @@ class Mutant:
 def read(file: Path) -> list[Mutant]:
     """Read the bugs of a file; raise NotPlanted where one isn't whole."""
     found = []
-    for said in tomllib.loads(file.read_text()).get("mutant", []):
-        name = said.get("name", "a bug without a name")
-        if missing := [key for key in _NEEDED if key not in said]:
+    for entry in tomllib.loads(file.read_text()).get("mutant", []):
+        name = entry.get("name", "a bug without a name")
+        if missing := [key for key in _NEEDED if key not in entry]:
             raise NotPlanted(f"{file.name}, {name}: it has no {', '.join(missing)}")
-        if unknown := said.keys() - Mutant.__dataclass_fields__.keys():
+        if unknown := entry.keys() - Mutant.__dataclass_fields__.keys():
             raise NotPlanted(f"{file.name}, {name}: it may have no {', '.join(sorted(unknown))}")
-        lists = {key: tuple(said[key]) for key in ("tests", "on") if key in said}
-        found.append(Mutant(**said | lists))
+        lists = {key: tuple(entry[key]) for key in ("tests", "on") if key in entry}
+        found.append(Mutant(**entry | lists))
     return found
 
 

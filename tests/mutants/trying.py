@@ -52,7 +52,7 @@ class Trial:
                 mutant.check_tests(self._checkout.root)
                 plantable.append(mutant)
             except NotPlanted as error:
-                results.append(self._told(Result(mutant, "", "broken", str(error)), 0))
+                results.append(self._reported(Result(mutant, "", "broken", str(error)), 0))
         for package in sorted({mutant.file.split("/")[0].removesuffix(".py") for mutant in plantable}):
             self._checkout.check_import(package)
         for database in databases:
@@ -76,10 +76,10 @@ class Trial:
             with self._checkout.planted(mutant):
                 outcome = self._checkout.run(mutant.tests, database, url, seconds=self._seconds, first_only=True)
             verdict, why = judge(mutant, outcome)
-        return self._told(Result(mutant, database, verdict, why), time.monotonic() - began)
+        return self._reported(Result(mutant, database, verdict, why), time.monotonic() - began)
 
     @staticmethod
-    def _told(result: Result, seconds: float) -> Result:
+    def _reported(result: Result, seconds: float) -> Result:
         place = f"{result.database}, {seconds:.0f} s" if result.database else "not planted"
         print(f"{result.verdict:<11}{result.mutant.promise:<5}{result.mutant.name} ({place})", flush=True)
         if not result.is_caught:

@@ -105,7 +105,7 @@ def _walk(selection: bulk.Selection) -> list[int]:
         ("drop", "stuck", "done"),
     ],
 )
-def test_every_verb_moves_what_matches_and_tells_each_messages_life(verb: str, state: str, then: str) -> None:
+def test_every_verb_moves_what_matches_and_records_it_in_each_messages_life(verb: str, state: str, then: str) -> None:
     messages = [_make(state, QUEUE, 0) for _ in range(3)]
     MessageEvent.objects.all().delete()
     user = operator()
@@ -113,8 +113,8 @@ def test_every_verb_moves_what_matches_and_tells_each_messages_life(verb: str, s
     assert counts(operation) == ("done", 3, 0)
     there = getattr(Message.objects, then)(QUEUE).filter(pk__in=[message.pk for message in messages])
     assert there.count() == 3
-    told = MessageEvent.objects.values_list("message_id", "actor")
-    assert sorted(told) == sorted((message.pk, user.get_username()) for message in messages)
+    events = MessageEvent.objects.values_list("message_id", "actor")
+    assert sorted(events) == sorted((message.pk, user.get_username()) for message in messages)
 
 
 def test_sending_again_sends_a_new_message_for_each_and_ends() -> None:
@@ -164,7 +164,7 @@ def test_what_a_newer_live_message_has_the_key_of_is_left_alone_and_the_others_g
 
 if connection.vendor != "sqlite":
 
-    def test_what_others_have_locked_is_left_alone_and_nobody_waits() -> None:
+    def test_what_others_have_locked_is_left_alone_and_nothing_waits() -> None:
         ids = dead_many(3)
         operation = order()
         with aside() as other:
@@ -199,7 +199,7 @@ def test_an_operator_who_loses_the_permission_is_refused_at_the_next_step(monkey
 
 
 @pytest.mark.parametrize("how", ["inactive", "deleted", "another permission"])
-def test_nobody_else_goes_on_in_an_operators_name(how: str) -> None:
+def test_no_other_goes_on_in_an_operators_name(how: str) -> None:
     dead_many(2)
     user = operator("view_message", "requeue_message" if how == "another permission" else "drop_message")
     operation = order(user=user)
@@ -245,7 +245,7 @@ def test_a_step_that_fails_is_undone_and_tried_again(monkeypatch: pytest.MonkeyP
     assert Message.objects.in_queue(OPERATIONS).get().pk == operation.message_id
 
 
-def test_the_last_failed_delivery_ends_the_operation_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_failed_delivery_ends_the_operation_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     dead_many(3)
     operation = order()
     Message.objects.in_queue(OPERATIONS).update(max_reads=1)

@@ -70,7 +70,7 @@ def test_a_dead_one_is_as_if_new_there() -> None:
     assert take_there() == message
 
 
-def test_what_somebody_has_taken_or_has_done_stays() -> None:
+def test_what_somebody_has_claimed_or_has_done_stays() -> None:
     held()
     before = rows()
     assert Message.objects.all().move_to(THERE) == 0
@@ -87,7 +87,7 @@ def test_what_is_there_already_is_left_alone() -> None:
     assert not MessageEvent.objects.exists()
 
 
-def test_a_key_that_is_taken_there_is_reported_and_the_others_go_on() -> None:
+def test_a_key_that_is_in_use_there_is_reported_and_the_others_go_on() -> None:
     first, second = waiting(key="k"), waiting(key="other")
     waiting(queue=THERE, key="k")
     changed = Message.objects.in_queue(QUEUE).move_to(THERE)
@@ -125,11 +125,11 @@ def test_a_step_of_a_bulk_operation_stays() -> None:
 def test_a_rolled_back_move_leaves_all_as_it_was() -> None:
     in_group(1)
     in_group(2)
-    before, standing = rows(), (line(), tickets())
+    before, places = rows(), (line(), tickets())
     with transaction.atomic():
         assert Message.objects.all().move_to(THERE) == 2
         transaction.set_rollback(True)
-    assert (rows(), (line(), tickets())) == (before, standing)
+    assert (rows(), (line(), tickets())) == (before, places)
 
 
 # -- groups -----------------------------------------------------------------------------------------------

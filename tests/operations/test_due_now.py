@@ -17,7 +17,7 @@ def in_group(payload: Any, **options: Any) -> Message:
     return Message.objects.enqueue(payload, queue=QUEUE, group="a", **options)
 
 
-def test_a_delayed_message_is_due_now_and_says_by_whom() -> None:
+def test_a_delayed_message_is_due_now_and_shows_by_whom() -> None:
     message = waiting(delay=3600, key="k", max_reads=3, priority=4)
     before = row(message)
     assert claimed() == []

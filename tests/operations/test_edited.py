@@ -41,14 +41,14 @@ def test_the_new_one_has_all_but_the_payload_and_names_the_old_one() -> None:
     assert claimed() == []
 
 
-def test_the_old_one_is_dropped_and_its_life_says_by_whom_and_what_came_of_it() -> None:
+def test_the_old_one_is_dropped_and_its_life_shows_by_whom_and_what_came_of_it() -> None:
     old = waiting()
     new = edit(old)
     stored = row(old)
     assert stored["status"] == "y"
     assert "by ann with an edited payload" in stored["error"]
-    told = MessageEvent.objects.filter(message_id=old.pk).order_by("pk").values_list("kind", "actor", "detail")
-    assert list(told) == [("dropped", "ann", stored["error"]), ("resent", "ann", f"#{new.pk}")]
+    events = MessageEvent.objects.filter(message_id=old.pk).order_by("pk").values_list("kind", "actor", "detail")
+    assert list(events) == [("dropped", "ann", stored["error"]), ("resent", "ann", f"#{new.pk}")]
 
 
 def test_a_delayed_one_is_due_when_it_was_to_be() -> None:
@@ -71,7 +71,7 @@ def test_a_done_one_stays_as_it_is() -> None:
     assert claim_one() == new
 
 
-def taken_and_released(message: Message) -> None:
+def claimed_and_released(message: Message) -> None:
     claim_one().release()
 
 
@@ -85,20 +85,20 @@ def rejected(message: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "meanwhile", "says"),
+    ("make", "act", "error"),
     [
         (held, None, "release it first"),
-        *((waiting, each, "in the meantime") for each in (taken_and_released, made_due, rejected)),
+        *((waiting, each, "in the meantime") for each in (claimed_and_released, made_due, rejected)),
     ],
 )
-def test_one_that_is_taken_or_not_as_it_was_seen_is_refused(
-    make: Callable[[], Message], meanwhile: Callable[[Message], None] | None, says: str
+def test_one_that_is_claimed_or_not_as_it_was_seen_is_refused(
+    make: Callable[[], Message], act: Callable[[Message], None] | None, error: str
 ) -> None:
     message = seen(make())
-    if meanwhile is not None:
-        meanwhile(message)
+    if act is not None:
+        act(message)
     before = rows()
-    with pytest.raises(MessageChanged, match=says):
+    with pytest.raises(MessageChanged, match=error):
         Message.objects.send_edited(message, "new")
     assert rows() == before
 

@@ -68,7 +68,7 @@ def test_a_walk_goes_on_behind_what_it_had_to_leave_and_names_it_once(
     messages = done_ones()
     walk = archive_module.DoneWalk(session, QUEUE)
     with pointing_at(*messages[:4]):
-        moved = [walk.archive(age=0, looks=2, wait=False) for _ in range(5)]
+        moved = [walk.archive(age=0, checks=2, wait=False) for _ in range(5)]
         assert there() == {each.pk for each in messages[:4]}
         assert sum(moved) == 3
         assert walk.archive(age=0, wait=False) == walk.archive(age=0, wait=False) == 0
@@ -147,7 +147,7 @@ def test_a_bulk_operation_leaves_it_alone(session: DjangoSession) -> None:
     assert (len(step.moved), len(step.left)) == (3, 1)
 
 
-def test_an_operator_is_told_of_it_by_its_id(refused: list[Message]) -> None:
+def test_an_operator_learns_of_it_by_its_id(refused: list[Message]) -> None:
     changed = Message.objects.dead(QUEUE).requeue()
     assert changed == 3
     [conflict] = changed.conflicts

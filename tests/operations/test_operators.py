@@ -99,7 +99,7 @@ def do(verb: str, selected: Any) -> int:
 @pytest.mark.parametrize("state", STATES)
 def test_a_verb_moves_what_it_may_and_leaves_all_else_as_it_is(verb: str, state: str) -> None:
     message = one_of_each()[state]
-    others = [standing for standing in rows() if standing["id"] != message.pk]
+    others = [each for each in rows() if each["id"] != message.pk]
     before = row(message)
     moved = do(verb, Message.objects.filter(pk=message.pk))
     assert moved == int(state in MAY_MOVE[verb])
@@ -109,11 +109,11 @@ def test_a_verb_moves_what_it_may_and_leaves_all_else_as_it_is(verb: str, state:
         assert not Message.objects.filter(pk=message.pk).exists()
     else:
         assert row(message) != before
-    assert [standing for standing in rows() if standing["id"] != message.pk] == others
+    assert [each for each in rows() if each["id"] != message.pk] == others
 
 
 @pytest.mark.parametrize("verb", MAY_MOVE)
-def test_a_verb_says_how_many_of_a_selection_it_moved(verb: str) -> None:
+def test_a_verb_returns_how_many_of_a_selection_it_moved(verb: str) -> None:
     for queue in ("a", "b", "c"):
         one_of_each(queue)
     assert do(verb, Message.objects.exclude(queue="c")) == 2 * len(MAY_MOVE[verb])
@@ -151,7 +151,7 @@ def test_a_rejected_message_is_dead_with_the_reason_and_its_counts() -> None:
     assert (stored["read_count"], bool(stored["finished_at"])) == (0, True)
 
 
-def test_a_dropped_message_is_done_and_says_by_whom() -> None:
+def test_a_dropped_message_is_done_and_shows_by_whom() -> None:
     message = held(key="k")
     Message.objects.filter(pk=message.pk).drop_all("dropped by anna")
     stored = row(message)
@@ -163,7 +163,7 @@ def test_a_dropped_message_is_done_and_says_by_whom() -> None:
 # A stale page changes nothing: the verbs name the state and the token that was seen
 
 
-def taken_again(message: Message) -> None:
+def claimed_again(message: Message) -> None:
     """Released and taken by somebody: the same state as before for a running one, under another token."""
     if row(message)["status"] == "run":
         Message.objects.get(pk=message.pk).release()
@@ -172,10 +172,10 @@ def taken_again(message: Message) -> None:
     assert claim_one() == message
 
 
-def taken_and_back_again(message: Message) -> None:
+def claimed_and_back_again(message: Message) -> None:
     """In the very state that was seen, after another claim."""
     state = (row(message)["status"], row(message)["available_at"] is None)
-    taken_again(message)
+    claimed_again(message)
     holder = Message.objects.get(pk=message.pk)
     if state == ("n", True):
         holder.reject("once more")
@@ -185,13 +185,13 @@ def taken_and_back_again(message: Message) -> None:
 
 @pytest.mark.parametrize("verb", ["requeue", "reject_waiting", "drop_all"])
 @pytest.mark.parametrize("state", ["ready", "running", "dead"])
-@pytest.mark.parametrize("meanwhile", [taken_again, taken_and_back_again])
+@pytest.mark.parametrize("act", [claimed_again, claimed_and_back_again])
 def test_a_page_that_was_read_before_the_next_claim_changes_nothing(
-    verb: str, state: str, meanwhile: Callable[[Message], None], monkeypatch: pytest.MonkeyPatch
+    verb: str, state: str, act: Callable[[Message], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = STATES[state](key="k")
     seen = Message.objects.get(pk=message.pk)
-    meanwhile(message)
+    act(message)
     before = rows()
     monkeypatch.setattr(MessageQuerySet, "_each", lambda _: iter([Seen(seen.pk, seen.claim_token, seen.queue)]))
     assert do(verb, Message.objects.all()) == 0
@@ -269,9 +269,9 @@ def test_any_reason_can_be_given_and_is_kept_as_far_as_it_can_be(reason: Any) ->
     assert Message.objects.filter(pk=rejected.pk).reject_waiting(reason) == 1
     waiting(key="k")
     assert Message.objects.drop(QUEUE, "k", reason=reason)
-    said = set(Message.objects.values_list("error", flat=True))
-    assert len(said) == 1
-    assert 0 < len(said.pop()) <= 16_384
+    errors = set(Message.objects.values_list("error", flat=True))
+    assert len(errors) == 1
+    assert 0 < len(errors.pop()) <= 16_384
     Message.objects.all().purge()
     assert sorted(ArchivedMessage.objects.values_list("outcome", flat=True)) == ["dead", "dropped", "dropped"]
 

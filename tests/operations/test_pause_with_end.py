@@ -80,7 +80,7 @@ def test_a_later_pause_replaces_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "error"),
     [
         ({"until": datetime(2020, 1, 1, tzinfo=UTC)}, "until is 2020-01-01 00:00:00 UTC, which has passed: it is 20"),
         ({"until": datetime(2120, 1, 1)}, "until must be an aware datetime"),  # noqa: DTZ001
@@ -94,12 +94,12 @@ def test_a_later_pause_replaces_its_end() -> None:
         ({"for_": 5, "until": datetime(2120, 1, 1, tzinfo=UTC)}, "Give until or for_, not both"),
     ],
 )
-def test_an_end_that_can_not_be_is_refused_and_the_pause_before_stays(wrong: dict[str, Any], says: str) -> None:
+def test_an_end_that_can_not_be_is_refused_and_the_pause_before_stays(wrong: dict[str, Any], error: str) -> None:
     Queue.objects.pause(QUEUE, reason="first")
     before = Queue.objects.values().get()
     with pytest.raises(InvalidMessage) as refused:
         Queue.objects.pause(QUEUE, reason="second", **wrong)
-    assert says in str(refused.value)
+    assert error in str(refused.value)
     assert Queue.objects.values().get() == before
 
 
@@ -130,23 +130,23 @@ def test_async_code_has_the_same() -> None:
 
 
 def test_a_claim_asks_no_more_than_without_an_end() -> None:
-    def asked() -> int:
+    def count() -> int:
         waiting()
         with CaptureQueriesContext(connection) as queries:
             assert len(claimed()) == 1
         return len(queries)
 
-    without = asked()
+    without = count()
     Queue.objects.pause(QUEUE, for_=HOUR)
     let_pause_end()
-    assert asked() == without
+    assert count() == without
 
 
 def ask() -> Why:
     return why(Message.objects.get(), now=now(), has_consumer=lambda _queue: True)
 
 
-def test_why_it_is_stuck_says_until_when() -> None:
+def test_why_it_is_stuck_shows_until_when() -> None:
     waiting()
     Queue.objects.pause(QUEUE, for_=HOUR, by="ann", reason="the bank is down")
     end = Queue.objects.get().paused_until

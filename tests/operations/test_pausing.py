@@ -19,14 +19,14 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed() -> None:
     before = rows()
     assert claimed() == []
     assert rows() == before
-    said = Queue.objects.get(pk=QUEUE)
-    assert (said.is_paused, said.paused_by, said.pause_reason) == (True, "me", "the mail server is down")
-    assert abs(said.paused_at - datetime.now(UTC)) < timedelta(minutes=5)
+    queue = Queue.objects.get(pk=QUEUE)
+    assert (queue.is_paused, queue.paused_by, queue.pause_reason) == (True, "me", "the mail server is down")
+    assert abs(queue.paused_at - datetime.now(UTC)) < timedelta(minutes=5)
     assert Queue.objects.paused_names() == {QUEUE}
     Queue.objects.resume(QUEUE)
     assert Queue.objects.paused_names() == set()
-    said.refresh_from_db()
-    assert (said.is_paused, said.paused_at, said.paused_by, said.pause_reason) == (False, None, "", "")
+    queue.refresh_from_db()
+    assert (queue.is_paused, queue.paused_at, queue.paused_by, queue.pause_reason) == (False, None, "", "")
     assert claimed() == ["a"]
 
 
@@ -51,8 +51,8 @@ def test_a_pause_of_a_bad_name_is_refused() -> None:
 
 def test_who_and_why_of_a_pause_are_kept_as_every_database_can() -> None:
     Queue.objects.pause(QUEUE, by="a" * 200, reason="\0\ud800" + "b" * 600)
-    said = Queue.objects.get(pk=QUEUE)
-    assert (said.paused_by, said.pause_reason) == ("a" * 150, "\\0\\ud800" + "b" * 492)
+    queue = Queue.objects.get(pk=QUEUE)
+    assert (queue.paused_by, queue.pause_reason) == ("a" * 150, "\\0\\ud800" + "b" * 492)
     Queue.objects.pause(QUEUE, reason=4711)
-    said.refresh_from_db()
-    assert (said.paused_by, said.pause_reason) == ("", "4711")
+    queue.refresh_from_db()
+    assert (queue.paused_by, queue.pause_reason) == ("", "4711")

@@ -82,12 +82,12 @@ def test_with_trace_as_parent_all_of_it_is_one_trace(
     assert linked(line[2]) == [ids(line[1])]
 
 
-def test_each_attempt_of_a_failing_message_links_to_its_creation_and_says_why_it_failed(
+def test_each_attempt_of_a_failing_message_links_to_its_creation_and_has_why_it_failed(
     request_site: Callable[[str], Any], start_worker: Callable[..., Any], spans: Callable[[], Spans]
 ) -> None:
     trace_id, span_id = f"{7:032x}", f"{8:016x}"
     headers = {"traceparent": f"00-{trace_id}-{span_id}-01"}
-    message = Message.objects.enqueue({"do": "fail", "say": "as told"}, queue="traced", headers=headers)
+    message = Message.objects.enqueue({"do": "fail", "text": "as told"}, queue="traced", headers=headers)
     worker = start_worker("--queues", "traced", "--drain", "--log-format", "json")
     assert worker.ended() == 0, worker.output
     first, second = (span for span in spans() if span["name"] == "process traced")
@@ -104,9 +104,9 @@ def test_each_attempt_of_a_failing_message_links_to_its_creation_and_says_why_it
     by_event = {line["event"]: line for line in lines}
     assert by_event["failed"]["trace_id"] == first["context"]["trace_id"].removeprefix("0x")
     assert by_event["died"]["trace_id"] == second["context"]["trace_id"].removeprefix("0x")
-    [said, _] = [line for line in lines if line["text"] == f"the handler of {message.pk} says so"]
-    assert said["trace_id"] == first["context"]["trace_id"].removeprefix("0x")
-    assert said["span_id"] == first["context"]["span_id"].removeprefix("0x")
+    [line_of_it, _] = [line for line in lines if line["text"] == f"the handler of {message.pk} says so"]
+    assert line_of_it["trace_id"] == first["context"]["trace_id"].removeprefix("0x")
+    assert line_of_it["span_id"] == first["context"]["span_id"].removeprefix("0x")
     assert "trace_id" not in by_event["ended"]
 
 

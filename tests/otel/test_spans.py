@@ -26,8 +26,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def shared(operation: str, kind: str, queue: str = "q") -> dict[str, Any]:
-    said = connection.settings_dict
-    where = {"server.address": said["HOST"], "server.port": int(said["PORT"])} if said["HOST"] else {}
+    configured = connection.settings_dict
+    where = {"server.address": configured["HOST"], "server.port": int(configured["PORT"])} if configured["HOST"] else {}
     return {
         "messaging.system": "django_dbqueue",
         "messaging.operation.name": operation,
@@ -51,7 +51,7 @@ def test_an_enqueue_is_a_producers_span_whose_context_the_message_carries(memory
     assert message.headers.keys() == {"mine", "traceparent"}
 
 
-def test_a_context_is_carried_beside_all_that_an_envelope_says(memory: Memory) -> None:
+def test_a_context_is_carried_with_all_that_an_envelope_has(memory: Memory) -> None:
     given = Envelope(
         {"n": 1}, "k", 60.0, None, 7, 3, 45.0, {"mine": 1}, group="customer 17", once="charge-17", once_for=3600
     )
@@ -113,14 +113,14 @@ def test_headers_that_leave_no_room_for_a_context_are_sent_without_it(memory: Me
     assert Message.objects.enqueue({}, queue="q", headers=odd).headers == odd
 
 
-def test_a_key_that_is_taken_tells_what_became_of_it_and_an_equal_update_changes_nothing(memory: Memory) -> None:
+def test_a_key_in_use_shows_what_became_of_it_and_an_equal_update_changes_nothing(memory: Memory) -> None:
     first = Message.objects.enqueue({}, queue="q", key="k")
     again = Message.objects.enqueue({}, queue="q", key="k", on_conflict="update")
     other = Message.objects.enqueue({}, queue="q", key="k", on_conflict="update", headers={"mine": 1})
     assert [again.outcome, other.outcome] == ["ignored", "updated"]
     assert again.headers == first.headers, "which differ from what was sent by the trace alone"
-    told = [(span.attributes or {}).get("dbqueue.enqueue.outcome") for span in memory.spans("enqueue q")]
-    assert told == [None, "ignored", "updated"]
+    outcomes = [(span.attributes or {}).get("dbqueue.enqueue.outcome") for span in memory.spans("enqueue q")]
+    assert outcomes == [None, "ignored", "updated"]
 
 
 def test_an_enqueue_of_many_is_one_span_and_each_message_carries_its_context(memory: Memory) -> None:
@@ -212,13 +212,13 @@ def test_what_is_sent_and_claimed_is_measured_by_the_conventions(memory: Memory)
 
 def test_the_opt_in_for_stable_conventions_changes_no_name(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """We have never emitted those of 1.24, so there is nothing that an opt-in could switch off."""
-    told = []
-    for said in ("", "messaging", "messaging/dup,http"):
-        monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", said)
+    names = []
+    for wish in ("", "messaging", "messaging/dup,http"):
+        monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", wish)
         operation_on.cache_clear()
         Message.objects.enqueue({}, queue="q")
-        told.append(set(memory.spans("enqueue q")[-1].attributes or {}))
-    assert told[0] == told[1] == told[2] == {*shared("enqueue", "send"), "messaging.message.id"}
+        names.append(set(memory.spans("enqueue q")[-1].attributes or {}))
+    assert names[0] == names[1] == names[2] == {*shared("enqueue", "send"), "messaging.message.id"}
 
 
 def test_log_records_carry_the_ids_of_the_span_they_are_written_in(memory: Memory) -> None:

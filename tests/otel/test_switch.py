@@ -42,8 +42,8 @@ def start(before: str = "", **dbqueue: Any) -> dict[str, Any]:
     code = _SETTINGS.format(before=before, dbqueue=repr(dbqueue))
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 @pytest.mark.once
@@ -58,7 +58,7 @@ def start(before: str = "", **dbqueue: Any) -> dict[str, Any]:
         ("", {"TRACE": True}, True),
     ],
 )
-def test_it_watches_if_a_provider_is_set_unless_the_setting_says_otherwise(
+def test_it_watches_if_a_provider_is_set_unless_the_setting_forbids_it(
     before: str, dbqueue: dict[str, Any], active: bool
 ) -> None:
     assert start(before, **dbqueue)["active"] is active
@@ -71,8 +71,8 @@ def test_nothing_of_it_is_imported_without_a_provider() -> None:
 
 @pytest.mark.once
 def test_a_wish_for_tracing_without_the_package_is_a_check() -> None:
-    said = start(MISSING, TRACE=True)
-    assert said["active"] is False
-    assert "dbqueue.E009" in said["checks"]
+    answer = start(MISSING, TRACE=True)
+    assert answer["active"] is False
+    assert "dbqueue.E009" in answer["checks"]
     assert "dbqueue.E009" not in start(TRACE=True)["checks"]
     assert "dbqueue.E003" in start(TRACE="yes")["checks"]

@@ -68,7 +68,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, together: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.all_here = threading.Barrier(together, timeout=patience(60))
-        self.got: list[tuple[str, Any]] = []
+        self.received: list[tuple[str, Any]] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.got.append((self.path, event))
+        self.server.received.append((self.path, event))
         if self.path == "/hook":
             self.server.all_here.wait()
         self.send_response(200 if self.path == "/hook" else 500)
@@ -105,6 +105,6 @@ def test_the_example_delivers_many_webhooks_at_once_through_one_client(server: _
     enqueue = f"M.objects.enqueue_many({sent!r}, queue='webhooks')"
     shell(tmp_path, "from django_dbqueue.models import Message as M", enqueue)
     output = run_there(tmp_path, "run_queue_worker", "--max-messages", "21", "--concurrency", "21")
-    assert sorted(event["number"] for path, event in server.got) == list(range(21))
+    assert sorted(event["number"] for path, event in server.received) == list(range(21))
     assert "20 done, 1 failed and retried" in output
     assert re.findall(r"^client (\w+)$", output, re.MULTILINE) == ["opened", "closed"]

@@ -93,8 +93,8 @@ def test_an_import_shows_its_end_users_how_far_it_is(project: Path) -> None:
     )
     assert '<script src="/static/django_dbqueue/progress.js" defer>' in shown
     assert '<progress aria-label="Your import" value="1" max="5"></progress>' in shown
-    asked = shell(project, f"number = 1\n{LINK}", "from django.test import Client", "print(Client().get(url).json())")
-    answer = ast.literal_eval(asked.splitlines()[-1])
+    output = shell(project, f"number = 1\n{LINK}", "from django.test import Client", "print(Client().get(url).json())")
+    answer = ast.literal_eval(output.splitlines()[-1])
     assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)))) >= set(answer)
     assert (answer["finished"], answer["left"], answer["total"], answer["over"]) == (1, 4, 5, False)
 

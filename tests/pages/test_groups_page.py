@@ -80,8 +80,8 @@ def test_a_customers_events_are_applied_in_order(tmp_path: Path) -> None:
     shell(tmp_path, sending)
     assert "4 done, 0 failed" in run_there(tmp_path, "run_queue_worker", "--drain", "--threads", "8")
     listing = "print(json.dumps(dict(Account.objects.values_list('name', 'events'))))"
-    told = shell(tmp_path, f"import json\nfrom sync.models import Account\n{listing}")
-    assert json.loads(told) == {"customer-17": ["created", "renamed", "deleted"], "customer-42": ["created"]}
+    output = shell(tmp_path, f"import json\nfrom sync.models import Account\n{listing}")
+    assert json.loads(output) == {"customer-17": ["created", "renamed", "deleted"], "customer-42": ["created"]}
 
 
 def test_each_tenant_has_four_at_once_unless_it_has_a_limit_of_its_own(tmp_path: Path) -> None:

@@ -137,8 +137,8 @@ def test_the_numbers_of_the_choice_are_those_of_the_benchmarks() -> None:
         "pg-boss (Node.js)": "pg_boss",
     }
     table = PAGES["choose"].partition("\n| messages/s |")[2].partition("\n\n")[0]
-    said = {
+    stated = {
         cells[0]: cells[1:]
         for cells in ([cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:])
     }
-    assert said == {name: measured[theirs] for name, theirs in names.items()}
+    assert stated == {name: measured[theirs] for name, theirs in names.items()}

@@ -84,7 +84,7 @@ def thin_out_statistics() -> None:
 
 
 @contextmanager
-def standing(blocker: DjangoDbBlocker, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+def committed(blocker: DjangoDbBlocker, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
     """Commit a crowd for all tests of a module, with statistics that are true; take it away after them."""
     with blocker.unblock():
         empty()

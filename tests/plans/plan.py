@@ -66,10 +66,10 @@ def _handler_reads(connection: BaseDatabaseWrapper) -> int:
 def _pages(connection: BaseDatabaseWrapper, statement: Statement, *, everywhere: bool) -> int:
     with connection.cursor() as cursor, session_of(connection.alias).held_to_order(cursor, statement):
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.sql}", statement.params)
-        said = cursor.fetchone()[0]
+        plan = cursor.fetchone()[0]
     scans = [
         node
-        for node in walk((json.loads(said) if isinstance(said, str) else said)[0]["Plan"])
+        for node in walk((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
         if node["Node Type"] != "ModifyTable"
         and (node.get("Relation Name") == Tables.message or (everywhere and "Relation Name" in node))
     ]

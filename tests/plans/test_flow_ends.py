@@ -25,7 +25,7 @@ CHILDREN, LAST = 20_000, 1_000_000
 """Children, with the ids from 1 on, and the message that waits for all of them."""
 OTHERS = 500
 """Messages of other flows that wait for one each."""
-ASKED = 100
+ENDED = 100
 MOST = {"mysql": 4, "postgresql": 6, "sqlite": 60}
 """What one child may cost: entries and rows read, pages, steps of the machine."""
 
@@ -47,7 +47,7 @@ def edges(
         )
         if request.param == "fresh":
             crowd.gather_statistics(Edge)
-    yield list(range(CHILDREN // 2, CHILDREN // 2 + ASKED))
+    yield list(range(CHILDREN // 2, CHILDREN // 2 + ENDED))
     with django_db_blocker.unblock():
         Edge.objects.all().delete()
         crowd.forget_statistics()
@@ -68,7 +68,7 @@ def statements(children: list[int]) -> dict[str, Statement]:
 
 @pytest.mark.parametrize("what", list(statements([1])))
 def test_an_end_costs_the_same_however_many_wait(edges: list[int], what: str) -> None:
-    assert cost_of(connection, statements(edges)[what], everywhere=True) <= ASKED * MOST[connection.vendor]
+    assert cost_of(connection, statements(edges)[what], everywhere=True) <= ENDED * MOST[connection.vendor]
 
 
 @pytest.mark.skipif(connection.vendor == "postgresql", reason="it takes no hints, and a scan waits for no locks there")
@@ -78,4 +78,4 @@ def test_so_do_ends_that_are_in_no_range(edges: list[int]) -> None:
         flows_sql.waiters_for(server_of(connection), apart),
         flows_sql.forget_edges_from(server_of(connection), apart),
     ):
-        assert cost_of(connection, statement, everywhere=True) <= ASKED * (MOST[connection.vendor] + 2)
+        assert cost_of(connection, statement, everywhere=True) <= ENDED * (MOST[connection.vendor] + 2)

@@ -143,11 +143,11 @@ STATEMENTS: dict[str, Callable[[Any, Many], Statement]] = {
     "write edges": lambda d, m: flows_sql.add_edges(d, m.flow, (m.free[0], m.free[0]), (m.ids[0], m.ids[4]), "done"),
     "write edges of children": lambda d, m: flows_sql.add_children(d, m.ids[0], m.flow, m.free[0], m.free[0] + 4),
     "does it wait": lambda d, m: flows_sql.has_gate(d, m.waits),
-    "for whom it waits": lambda d, m: flows_sql.ahead_of(d, m.waits, 10),
+    "for whom it waits": lambda d, m: flows_sql.waited_for(d, m.waits, 10),
     "how many messages a flow has": lambda d, m: flow_parts_sql.total(d, m.flow),
     "the parts of a flow": lambda d, m: flow_parts_sql.parts(d, m.flow, 10),
     "the parts of children": lambda d, m: flow_parts_sql.parts_of_children(d, m.flow),
-    "progress of some": lambda d, m: flow_parts_sql.standing(d, m.flow, m.ranges),
+    "progress of some": lambda d, m: flow_parts_sql.stages_of(d, m.flow, m.ranges),
     "some that are not done": lambda d, m: flow_parts_sql.unfinished(d, m.flow, m.ranges, 10),
     "some of several ranges": lambda d, m: flow_parts_sql.unfinished(
         d, m.flow, [*m.ranges, (m.waiting[0], m.waiting[-1])], 20
@@ -169,8 +169,8 @@ def test_a_statement_about_flows_reads_what_it_needs(many: Many, name: str) -> N
 def test_progress_of_a_large_flow_reads_a_sample_of_it(many: Many) -> None:
     sample = _sample([(many.first, many.last)])
     assert sum(last - first + 1 for first, last in sample) == SHOWN
-    of_sample = cost_of(connection, flow_parts_sql.standing(server_of(connection), many.flow, sample))
-    of_all = cost_of(connection, flow_parts_sql.standing(server_of(connection), many.flow, [(many.first, many.last)]))
+    of_sample = cost_of(connection, flow_parts_sql.stages_of(server_of(connection), many.flow, sample))
+    of_all = cost_of(connection, flow_parts_sql.stages_of(server_of(connection), many.flow, [(many.first, many.last)]))
     assert of_sample <= of_all / 4, plan_of(
-        connection, flow_parts_sql.standing(server_of(connection), many.flow, sample)
+        connection, flow_parts_sql.stages_of(server_of(connection), many.flow, sample)
     ).text

@@ -22,10 +22,10 @@ SERVER = "here since then"
 
 def workers(number: int, *, late: int) -> None:
     """That many living workers of one server, and some of them late."""
-    said = {"server": SERVER, "host": "here", "pid": 1, "queues": "emails", "threads": 1}
+    fields = {"server": SERVER, "host": "here", "pid": 1, "queues": "emails", "threads": 1}
     for first, count, seconds in ((0, late, -5), (late, number, 60)):
         moment = DbNow() + timedelta(seconds=seconds)
-        Worker.objects.bulk_create(Worker(id=first + each, late_at=moment, **said) for each in range(count))
+        Worker.objects.bulk_create(Worker(id=first + each, late_at=moment, **fields) for each in range(count))
 
 
 def late_ones() -> Statement:
@@ -35,7 +35,7 @@ def late_ones() -> Statement:
 if settings.TEST_DATABASE in ("mysql", "mariadb"):
 
     @pytest.mark.parametrize("late", [0, 3])
-    def test_a_look_among_a_thousand_workers_reads_the_late_ones(late: int) -> None:
+    def test_a_check_among_a_thousand_workers_reads_the_late_ones(late: int) -> None:
         workers(1_000, late=late)
         assert cost_of(connection, late_ones()) <= late + 2
 
@@ -43,13 +43,13 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
 if settings.TEST_DATABASE == "postgres":
 
     @pytest.mark.parametrize("statistics", ["stale", "fresh"])
-    def test_a_look_among_a_thousand_workers_goes_by_the_index_of_the_late_ones(statistics: str) -> None:
+    def test_a_check_among_a_thousand_workers_goes_by_the_index_of_the_late_ones(statistics: str) -> None:
         workers(1_000, late=3)
         with connection.cursor() as cursor:
             if statistics == "fresh":
                 cursor.execute("ANALYZE django_dbqueue_worker")
             sql, params = late_ones()
             cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
-            said = json.dumps(cursor.fetchone()[0])
-        assert "dbqueue_worker_late" in said
-        assert "Seq Scan" not in said
+            plan = json.dumps(cursor.fetchone()[0])
+        assert "dbqueue_worker_late" in plan
+        assert "Seq Scan" not in plan

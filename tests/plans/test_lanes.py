@@ -26,7 +26,7 @@ HOT, LANES, EACH = 20_000, 400, 50
 """Messages that wait in the first lane; the other lanes, and how many wait in each."""
 ROWS = {"mysql": EACH, "postgresql": EACH, "sqlite": 20}
 """Messages of a lane that have a row: so many that a server that may read them all would, and rightly so with fewer."""
-ASKED = 100
+AT_ONCE = 100
 MOST = {"mysql": 14, "postgresql": 22, "sqlite": 450}
 """What a lane may cost in one statement: entries and rows read, pages, steps of the machine."""
 
@@ -76,42 +76,42 @@ def own_groups(lanes: list[int]) -> list[int]:
 
 def statements(lanes: list[int]) -> dict[str, Statement]:
     server = server_of(connection)
-    asked = lanes[:ASKED]
-    heads = [(lane, lane) for lane in asked]
-    first = [(lane, lane + 1) for lane in asked]
+    some = lanes[:AT_ONCE]
+    heads = [(lane, lane) for lane in some]
+    first = [(lane, lane + 1) for lane in some]
     return {
         "who is next": lanes_sql.heads(server, heads),
-        "which tickets are out": lanes_sql.standing(server, asked),
-        "take a ticket": lanes_sql.draw(server, [(lane, 1) for lane in asked], -7),
+        "which tickets are out": lanes_sql.occupancy(server, some),
+        "take a ticket": lanes_sql.draw(server, [(lane, 1) for lane in some], -7),
         "leave the line": lanes_sql.leave(server, first),
-        "enter the line": lanes_sql.enter(server, [(lane, lane + HOT) for lane in asked]),
-        "pass the ticket on": lanes_sql.pass_on(server, [(lane, 0, lane, lane + 1) for lane in asked]),
+        "enter the line": lanes_sql.enter(server, [(lane, lane + HOT) for lane in some]),
+        "pass the ticket on": lanes_sql.pass_on(server, [(lane, 0, lane, lane + 1) for lane in some]),
         "free the ticket": lanes_sql.free(server, heads),
         "let it run": lanes_sql.let_run(server, [number for _, number in first]),
         "next lane": lanes_sql.next_lane(server, lanes[0]),
-        "walk the tickets": lanes_sql.tickets_behind(server, -1, 0, ASKED),
-        "who may go along": lanes_sql.behind(server, [lane for lane in asked if lane not in own_groups(lanes)], 1),
+        "walk the tickets": lanes_sql.tickets_behind(server, -1, 0, AT_ONCE),
+        "who may go along": lanes_sql.behind(server, [lane for lane in some if lane not in own_groups(lanes)], 1),
         "go along": lanes_sql.follow(server, first),
-        "walk those that went along": lanes_sql.followers_behind(server, ~lanes[-1], 0, ASKED),
+        "walk those that went along": lanes_sql.followers_behind(server, ~lanes[-1], 0, AT_ONCE),
         "make groups for their rates": rates_sql.make_groups(server, [number for _, number in first]),
-        "schedule their starts": rates_sql.step(server, [(lane, 1_000, 1_000) for lane in asked]),
-        "ask for their starts": rates_sql.gate(server, asked),
-        "reserve their starts": rates_sql.start(server, [(lane, 1) for lane in asked]),
+        "schedule their starts": rates_sql.step(server, [(lane, 1_000, 1_000) for lane in some]),
+        "ask for their starts": rates_sql.gate(server, some),
+        "reserve their starts": rates_sql.start(server, [(lane, 1) for lane in some]),
         "who has a ticket of one": lanes_sql.ticketed(server, lanes[0]),
         "hurry some": rates_sql.hurry(server, [number for _, number in heads]),
         "who of some is ready": lanes_sql.ready(server, [number for _, number in heads]),
-        "who is first": groups_sql.firsts(server, asked),
+        "who is first": groups_sql.firsts(server, some),
         "who has a ticket": groups_sql.with_ticket(server, heads),
         "who stands in line": groups_sql.in_line(server, first),
-        "how many are before one": groups_sql.ahead(server, lanes[0], lanes[0] + HOT, ASKED),
-        "who is gone from a line": groups_sql.gone_from_line(server, (lanes[0], lanes[0] + HOT // 2), ASKED),
+        "how many are before one": groups_sql.count_before(server, lanes[0], lanes[0] + HOT, AT_ONCE),
+        "who is gone from a line": groups_sql.gone_from_line(server, (lanes[0], lanes[0] + HOT // 2), AT_ONCE),
     }
 
 
 @pytest.mark.parametrize("what", list(statements([1])))
 def test_a_lane_costs_the_same_however_many_wait_in_it(lanes: list[int], what: str) -> None:
     cost = cost_of(connection, statements(lanes)[what], everywhere=True)
-    assert cost <= ASKED * MOST[connection.vendor]
+    assert cost <= AT_ONCE * MOST[connection.vendor]
 
 
 def test_a_keeper_kicks_a_lane_among_many(lanes: list[int]) -> None:

@@ -33,9 +33,9 @@ def impatient(transactional_db: None) -> Iterator[None]:
 def neighbours() -> list[Any]:
     """Three that run, the first of them about to be locked; three ready ones; three done."""
     Message.objects.enqueue_many([Envelope(n, key=f"k{n}") for n in range(9)], queue="a")
-    taken = Message.objects.claim(6, queue="a")
-    Message.objects.ack(taken[3:])
-    return taken[:3]
+    claimed = Message.objects.claim(6, queue="a")
+    Message.objects.ack(claimed[3:])
+    return claimed[:3]
 
 
 def _enqueue_again(neighbours: list[Any]) -> bool:
@@ -103,7 +103,7 @@ def _requeue(neighbours: list[Any]) -> bool:
         _requeue,
     ],
 )
-def test_a_locked_row_holds_up_nobody_who_wants_others(
+def test_a_locked_row_holds_up_none_that_want_others(
     impatient: None,
     neighbours: list[Any],
     other_connection: BaseDatabaseWrapper,

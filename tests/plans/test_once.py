@@ -58,7 +58,7 @@ def hashes(
 def statements(hashes: list[str]) -> dict[str, Statement]:
     return {
         "take tokens": once_sql.take(server_of(connection), dict.fromkeys(hashes, 60.0)),
-        "read whose they are": once_sql.taken(server_of(connection), hashes),
+        "read whose they are": once_sql.read_back(server_of(connection), hashes),
         "name their messages": once_sql.name(
             server_of(connection), {token: number for number, token in enumerate(hashes)}
         ),

@@ -54,14 +54,14 @@ def check(queries: CaptureQueriesContext, index: str, *, is_large: bool) -> None
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_look_at_a_state_reads_the_claim_index_in_its_own_order(state: str, *, is_large: bool) -> None:
+def test_a_peek_at_a_state_reads_the_claim_index_in_its_own_order(state: str, *, is_large: bool) -> None:
     for queue in (crowd.QUEUE, crowd.BACKLOG, "nothing"):
         with CaptureQueriesContext(connection) as queries:
             Message.objects.peek(queue, state=state, limit=10)
         check(queries, CLAIM, is_large=is_large)
 
 
-def test_a_look_at_a_key_reads_the_row_that_has_it(*, is_large: bool) -> None:
+def test_a_peek_at_a_key_reads_the_row_that_has_it(*, is_large: bool) -> None:
     with CaptureQueriesContext(connection) as queries:
         found = Message.objects.get_by_key(crowd.QUEUE, crowd.KEY)
     assert found is not None

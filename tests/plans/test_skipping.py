@@ -39,7 +39,7 @@ EACH = {"mysql": 2, "postgresql": 12, "sqlite": 80}
 def rows(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[dict[str, int]]:
-    with crowd.standing(django_db_blocker, request.param) as rows:
+    with crowd.committed(django_db_blocker, request.param) as rows:
         yield rows
 
 

@@ -53,7 +53,7 @@ def test_two_poisons_in_two_processes_leave_all_others_done(drain: Callable[...,
     assert Message.objects.done("test").count() == 98
 
 
-def test_a_message_that_is_dropped_while_it_runs_is_told_as_lost_and_not_as_done(
+def test_a_message_that_is_dropped_while_it_runs_is_reported_as_lost_and_not_as_done(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"

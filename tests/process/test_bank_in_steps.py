@@ -28,8 +28,8 @@ class BankInSteps(Bank):
         Message.objects.enqueue_many([Envelope(each, lease=lease) for each in transfers], queue=QUEUE)
 
     def plan(self, deaths: Deaths, *, watched: list[int]) -> None:
-        said = {"deaths": deaths, "watched": watched, "in_steps": True}
-        (self.directory / "plan.json").write_text(json.dumps(said))
+        plan = {"deaths": deaths, "watched": watched, "in_steps": True}
+        (self.directory / "plan.json").write_text(json.dumps(plan))
 
     def assert_each_has_all_steps(self) -> None:
         found: dict[int, set[str]] = {}

@@ -87,7 +87,7 @@ def test_a_list_that_takes_too_long_has_timed_out_and_wrote_nothing(drain: Calla
 
 
 @pytest.mark.skipif(settings.TEST_DATABASE == "sqlite", reason="its transaction keeps everybody else from writing")
-def test_whoever_lost_the_lease_is_told_and_the_others_are_done(
+def test_whoever_lost_the_lease_is_informed_and_the_others_are_done(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -125,8 +125,8 @@ def test_a_list_waits_until_it_is_full(start_worker: Callable[..., Any]) -> None
     ids = send(queue, 4, do="ok")
     worker = start_worker("--queues", f"{queue},test")
     wait_until(lambda: Message.objects.filter(status="run").count() == 4, lambda: worker.output)
-    [beside] = send("test", do="ok")
-    worker.wait_for("end", beside)  # another queue's message doesn't wait behind them
+    [other] = send("test", do="ok")
+    worker.wait_for("end", other)  # another queue's message doesn't wait behind them
     assert worker.notes("call") == [], (worker.notes(), worker.output)
     ids += send(queue, do="ok")
     worker.wait_for("returned")

@@ -27,18 +27,18 @@ def row_of(message: Message) -> Message:
     return Message.objects.get(pk=message.pk)
 
 
-def test_hundreds_run_at_once_in_one_thread_with_sync_ones_beside_them(drain: Callable[..., Any]) -> None:
+def test_hundreds_run_at_once_in_one_thread_and_sync_ones_with_them(drain: Callable[..., Any]) -> None:
     Message.objects.enqueue_many([{"do": "gather", "count": HUNDREDS}] * HUNDREDS, queue=QUEUE)
-    beside = send("test", do="ok")
+    other = send("test", do="ok")
     worker = drain("--concurrency", str(HUNDREDS))
     assert Message.objects.done(QUEUE).filter(read_count=1).count() == HUNDREDS
-    assert row_of(beside).status == "y"
-    begun = [note for note in worker.notes("begin") if note["id"] != beside.pk]
+    assert row_of(other).status == "y"
+    begun = [note for note in worker.notes("begin") if note["id"] != other.pk]
     assert len({(note["pid"], note["thread"]) for note in begun}) == 1
     assert len(begun) == HUNDREDS
 
 
-def test_no_more_run_at_once_than_the_option_says(start_worker: Callable[..., Any], tmp_path: Path) -> None:
+def test_no_more_run_at_once_than_the_option_allows(start_worker: Callable[..., Any], tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     Message.objects.enqueue_many([{"do": "until", "file": str(gate)}] * 7, queue=QUEUE)
     worker = start_worker("--queues", QUEUE, "--concurrency", "3", "--max-messages", "7")
@@ -174,7 +174,7 @@ def test_a_coroutine_that_swallows_its_cancellation_is_named_and_its_child_repla
     assert len({note["pid"] for note in worker.notes("begin")}) == 2
     [line, _] = [each for each in worker.output.splitlines() if "swallows its cancellation" in each]
     assert "ERROR" in line
-    assert f"message {stubborn.pk}: tests.consumers_app.async_consumers.do_as_told" in line
+    assert f"message {stubborn.pk}: tests.consumers_app.async_consumers.do_as_ordered" in line
 
 
 def test_the_lease_of_a_coroutine_that_swallows_its_cancellation_is_extended_no_more(
@@ -190,16 +190,16 @@ def test_the_lease_of_a_coroutine_that_swallows_its_cancellation_is_extended_no_
     assert row_of(keeping).status == "run"
 
 
-def test_what_blocks_the_loop_is_named_and_no_lease_ends_meanwhile(start_worker: Callable[..., Any]) -> None:
-    blocking, beside = (send("coroutines-short-lease", do=do, seconds=5) for do in ("block", "ok"))
+def test_what_blocks_the_loop_is_named_and_no_lease_ends_in_between(start_worker: Callable[..., Any]) -> None:
+    blocking, running = (send("coroutines-short-lease", do=do, seconds=5) for do in ("block", "ok"))
     worker = start_worker("--queues", "coroutines-short-lease")
     other = start_worker("--queues", "coroutines-short-lease")
-    for message in (blocking, beside):
+    for message in (blocking, running):
         worker.wait_for("end", message.pk)
     wait_until(lambda: Message.objects.done("coroutines-short-lease").count() == 2, lambda: worker.output)
-    assert [row_of(message).read_count for message in (blocking, beside)] == [1, 1]
+    assert [row_of(message).read_count for message in (blocking, running)] == [1, 1]
     output = worker.output + other.output
-    culprit = f"message {blocking.pk}, tests.consumers_app.async_consumers.do_as_told"
+    culprit = f"message {blocking.pk}, tests.consumers_app.async_consumers.do_as_ordered"
     named = (
         rf"has been blocked for \d+\.\d s by {re.escape(culprit)}, at \S+/tests/consumers_app/async_consumers\.py:\d+"
     )
@@ -219,12 +219,12 @@ def test_a_poison_coroutine_dies_alone(drain: Callable[..., Any]) -> None:
     before = [send(do="ok") for _ in range(30)]
     poison = send(do="die")
     after = [send(do="ok") for _ in range(30)]
-    beside = [send("test", do="ok") for _ in range(30)]
+    others = [send("test", do="ok") for _ in range(30)]
     worker = drain()
     row = row_of(poison)
     assert row.is_dead
     assert (row.read_count, row.crashes) == (3, 3)
-    assert Message.objects.done().count() == len(before + after + beside)
+    assert Message.objects.done().count() == len(before + after + others)
     assert len(worker.notes("begin", poison.pk)) == 3
     last = worker.notes("begin", poison.pk)[-1]
     of_its_process = [note for note in worker.notes() if note["pid"] == last["pid"]]
@@ -257,11 +257,11 @@ def test_a_message_is_settled_only_after_what_its_threads_do_for_it(
 ) -> None:
     gate = tmp_path / "gate"
     queue = "coroutines-generously-timed"  # what comes again is to end in time
-    message, beside = send(queue, do="in thread", file=str(gate)), send(queue, do="wait")
+    message, other = send(queue, do="in thread", file=str(gate)), send(queue, do="wait")
     worker = start_worker("--queues", queue)
     worker.wait_for("in thread", message.pk)
-    worker.wait_for("cleaned up", beside.pk)
-    wait_until(lambda: row_of(beside).error, "the other one to be nacked")
+    worker.wait_for("cleaned up", other.pk)
+    wait_until(lambda: row_of(other).error, "the other one to be nacked")
     assert (row_of(message).status, row_of(message).read_count) == ("run", 1)
     gate.touch()
     worker.wait_for("worked", message.pk, times=2)

@@ -34,7 +34,7 @@ def sums(worker: Any) -> list[dict[str, Any]]:
     return [note for note in map(json.loads, whole_lines(worker.log)) if note["step"] == "sum"]
 
 
-def assert_is_over(number: int, worker: Any) -> None:
+def assert_has_ended(number: int, worker: Any) -> None:
     progress = Flow.objects.get(pk=number).progress()
     assert (progress.total, progress.finished, progress.dead) == (2 * PARTS + 2, 2 * PARTS + 2, 0)
     assert not Edge.objects.exists()
@@ -46,7 +46,7 @@ def test_what_comes_after_all_of_them_runs_once_and_waits_for_no_keeper(start_wo
     number = send()
     worker = start_worker("--queues", "flow-parts,flow-parts-async,flow-sum", "--threads", "4")
     wait_until(lambda: not Message.objects.exclude(status="y").exists(), lambda: f"the end: {worker.output}")
-    assert_is_over(number, worker)
+    assert_has_ended(number, worker)
     ended = Message.objects.filter(queue__startswith="flow-parts", headers_text=None).latest("finished_at").finished_at
     began = Message.objects.get(queue="flow-sum").claimed_at
     assert began is not None
@@ -54,18 +54,18 @@ def test_what_comes_after_all_of_them_runs_once_and_waits_for_no_keeper(start_wo
     assert (began - ended).total_seconds() < KEEP_EVERY - 1, "who ended last looked; the keeper did not have to"
 
 
-def test_workers_and_children_that_are_killed_leave_nobody_behind(start_worker: Callable[..., Any]) -> None:
+def test_workers_and_children_that_are_killed_leave_none_behind(start_worker: Callable[..., Any]) -> None:
     number = send(dying=5)
     arguments = ("--queues", "flow-parts,flow-parts-async,flow-sum", "--threads", "4", "--processes", "2")
     workers = [start_worker(*arguments) for _ in range(2)]
     until = time.monotonic() + 60
 
-    def is_over() -> bool:
+    def has_ended() -> bool:
         if time.monotonic() < until - 50 and Message.objects.exclude(status="y").count() > 5:
             victim = random.randrange(2)
             workers[victim].process.send_signal(signal.SIGKILL)
             workers[victim] = start_worker(*arguments)
         return not Message.objects.exclude(status="y").exists()
 
-    wait_until(is_over, lambda: f"the end: {workers[0].output} {workers[1].output}")
-    assert_is_over(number, workers[0])
+    wait_until(has_ended, lambda: f"the end: {workers[0].output} {workers[1].output}")
+    assert_has_ended(number, workers[0])

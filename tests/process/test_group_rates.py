@@ -49,7 +49,7 @@ def assert_rate(notes: list[dict[str, Any]], since: float, interval: float, step
 
 
 @pytest.mark.parametrize(("queue", "payload"), [("test", {"do": "ok"}), ("async", {"seconds": 0})])
-def test_workers_together_start_no_more_than_the_rate_says_through_their_deaths(
+def test_workers_together_start_no_more_than_the_rate_allows_through_their_deaths(
     queue: str, payload: dict[str, Any], configure: Callable[..., None], start_worker: Callable[..., Any]
 ) -> None:
     configure(queue, group_limit=20, group_rate="20/s")

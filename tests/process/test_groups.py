@@ -141,10 +141,10 @@ class Rack:
             begun[note["id"]] = note["sender"]
             open_ones.add(note["id"])
             open_ones -= gone
-            assert len(open_ones) <= self._width, self._told(open_ones, notes)
+            assert len(open_ones) <= self._width, self._listed(open_ones, notes)
 
     @staticmethod
-    def _told(ids: set[int], notes: list[dict[str, Any]]) -> str:
+    def _listed(ids: set[int], notes: list[dict[str, Any]]) -> str:
         """What happened to messages that ran at once."""
         columns = ("id", "status", "read_count", "crashes", "claimed_at", "finished_at", "error")
         rows = [*Message.objects.filter(pk__in=ids).values(*columns)]

@@ -49,7 +49,7 @@ def all_are_done(queue: str, number: int) -> bool:
 
 
 @pytest.mark.parametrize("queue", ["test", "transactional"])
-def test_a_group_runs_in_order_beside_others_whatever_takes_it_along(queue: str, drain: Callable[..., Any]) -> None:
+def test_a_group_runs_in_order_alongside_others_whatever_takes_it_along(queue: str, drain: Callable[..., Any]) -> None:
     ids = {group: send(queue, *[{"do": "ok"}] * 50, group=group) for group in "abc"}
     worker = drain("--queues", queue, "--threads", "3", "--processes", "2", "--batch", "60")
     assert all_are_done(queue, 150), worker.output

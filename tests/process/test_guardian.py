@@ -104,7 +104,7 @@ if settings.TEST_DATABASE != "sqlite":
         assert not Worker.objects.filter(pk=owner.pk).exists()
         other.wait_for_output("session gone")
 
-    def test_a_frozen_worker_keeps_its_messages_and_a_dead_one_beside_it_does_not(
+    def test_a_frozen_worker_keeps_its_messages_and_a_dead_one_alongside_it_does_not(
         start_worker: Callable[..., Any], start_guardian: Callable[..., Any], tmp_path: Path
     ) -> None:
         gate = tmp_path / "gate"
@@ -220,7 +220,7 @@ if settings.TEST_DATABASE != "sqlite":
         kill(worker)
         guardian.wait_for_output("session gone")
 
-    def test_a_worker_behind_a_pooler_says_once_that_nobody_can_see_whether_it_lives_and_is_not_judged(
+    def test_a_worker_behind_a_pooler_reports_once_that_its_life_can_not_be_seen_and_is_not_judged(
         start_worker: Callable[..., Any], start_guardian: Callable[..., Any], tmp_path: Path
     ) -> None:
         """A second worker, that connects directly and dies, shows that the guardian did look."""

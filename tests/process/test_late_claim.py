@@ -48,7 +48,7 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
     def claimer_that_waits() -> Any:
         return run("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 
-    def test_a_claim_that_is_committed_after_its_childs_death_is_given_back_at_once_and_uncharged(
+    def test_a_claim_that_is_committed_after_its_childs_death_is_released_at_once_and_uncharged(
         start_worker: Callable[..., Any], commits_of_claims_wait: None
     ) -> None:
         run(f"SELECT pg_advisory_lock({GATE})")
@@ -84,7 +84,7 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
 
             yield message, worker, cut_off
 
-    def test_a_claim_whose_reply_a_stopping_child_did_not_get_is_given_back_uncharged(
+    def test_a_claim_whose_reply_a_stopping_child_did_not_get_is_released_uncharged(
         start_worker: Callable[..., Any], commits_of_claims_wait: None
     ) -> None:
         with waiting_behind_a_relay(start_worker) as (message, worker, cut_off):
@@ -97,7 +97,7 @@ if settings.TEST_DATABASE == "postgres":  # the one where a commit can be made t
         assert (row.status, row.read_count, row.crashes) == ("n", 0, 0)
         assert worker.notes("begin") == []
 
-    def test_a_claim_that_is_committed_after_its_session_was_replaced_is_given_back_by_the_child_itself(
+    def test_a_claim_that_is_committed_after_its_session_was_replaced_is_released_by_the_child_itself(
         start_worker: Callable[..., Any], commits_of_claims_wait: None
     ) -> None:
         with waiting_behind_a_relay(start_worker) as (message, worker, cut_off):

@@ -69,17 +69,17 @@ def test_signals_after_the_end_of_a_drain_leave_its_exit_code(
     assert signals_while_it_lingers(process, tmp_path) == 0, process.output
 
 
-def test_a_worker_that_is_told_again_and_again_ends_with_an_exit_code(
+def test_a_worker_that_is_signalled_again_and_again_ends_with_an_exit_code(
     start_worker: Callable[..., WorkerProcess],
 ) -> None:
     worker = start_worker()
     worker.wait_for_output("worker started")
 
-    def told_until_it_ended() -> bool:
+    def signalled_until_it_ended() -> bool:
         worker.signal(signal.SIGTERM)
         return worker.process.poll() is not None
 
-    wait_until(told_until_it_ended, "its end")
+    wait_until(signalled_until_it_ended, "its end")
     assert worker.process.returncode in {0, 3, 4}, worker.output
 
 

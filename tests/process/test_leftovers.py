@@ -43,8 +43,8 @@ def test_what_a_handler_leaves_is_gone_before_the_next(drain_debugging: Callable
     worker = drain_debugging()
     first, *later = worker.notes("seen")
     assert first["context"] == FRESH
-    looked = dict(zip(statements, map(without_queries, later), strict=True))
-    assert looked == dict.fromkeys(looked, without_queries(first))
+    seen = dict(zip(statements, map(without_queries, later), strict=True))
+    assert seen == dict.fromkeys(seen, without_queries(first))
     assert {each["queries"] for each in later} <= {first["queries"]}
     assert Queue.objects.filter(name__startswith="effect-").count() == 1 + len(later)
     assert not Message.objects.exclude(status="y").exists(), worker.output
@@ -59,9 +59,9 @@ def test_the_halves_of_a_list_begin_afresh(drain_debugging: Callable[..., Any]) 
 def test_coroutines_and_their_threads_begin_afresh(drain_debugging: Callable[..., Any]) -> None:
     Message.objects.enqueue_many([{}] * 12, queue="leaving-async")
     worker = drain_debugging("--queues", "leaving-async", "--concurrency", "1")
-    looked = worker.notes("seen")
-    assert [each["contexts"] for each in looked] == [[FRESH] * 3] * 12, worker.output
-    assert {each["queries"] for each in looked} == {0}
+    seen = worker.notes("seen")
+    assert [each["contexts"] for each in seen] == [[FRESH] * 3] * 12, worker.output
+    assert {each["queries"] for each in seen} == {0}
 
 
 def test_no_thread_of_a_worker_keeps_what_it_sent(drain_debugging: Callable[..., Any]) -> None:

@@ -38,8 +38,8 @@ def test_a_resource_that_can_not_be_entered_costs_no_message_anything_and_is_ret
     send_to_both(5)
     worker = start_worker("--drain", DBQUEUE_TEST_RESOURCE=str(gate))
     worker.wait_for("refused", times=3)
-    beside = Message.objects.enqueue({"do": "ok"}, queue="coroutines")
-    worker.wait_for("end", beside.pk)
+    other = Message.objects.enqueue({"do": "ok"}, queue="coroutines")
+    worker.wait_for("end", other.pk)
     assert Message.objects.filter(queue__startswith="sharing", status="n", read_count=0).count() == 10
     assert "the resource tests.consumers_app.async_consumers.shared could not be entered, retrying in" in worker.output
     assert "claims nothing from sharing, sharing-too: ConnectionError('the other side is away')" in worker.output

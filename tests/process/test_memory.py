@@ -39,7 +39,7 @@ def test_hundreds_of_large_messages_behind_small_ones_are_done_in_little_memory_
     assert len(worker.notes("ok")) == 500 + LARGE
 
 
-def test_a_message_that_fits_into_no_memory_is_charged_and_dies_and_holds_nobody_up(
+def test_a_message_that_fits_into_no_memory_is_charged_and_dies_and_holds_nothing_up(
     start_worker: Callable[..., WorkerProcess],
 ) -> None:
     Message.objects.enqueue({"do": "starve", "bytes": 6 * MEBIBYTE}, queue="test")
@@ -68,9 +68,9 @@ def test_a_claim_that_does_not_fit_into_memory_asks_for_fewer_and_all_is_done(
     Message.objects.enqueue_many((of_about(200_000) for _ in range(400)), queue="test")
     worker = start_worker("--drain", "--queues", "test", "--batch-bytes", "100000000", MALLOC_ARENA_MAX="1")
     assert worker.ended() == 0, worker.output
-    told = re.findall(
+    logged = re.findall(
         r"a claim of (\d+) messages does not fit into memory .*; claiming (\d+) from now on", worker.output
     )
-    assert told, worker.output
-    assert all(int(fewer) == max(1, int(many) // 2) for many, fewer in told), told
+    assert logged, worker.output
+    assert all(int(fewer) == max(1, int(many) // 2) for many, fewer in logged), logged
     assert Counter(Message.objects.values_list("status", "crashes")) == {("y", 0): 701}

@@ -52,7 +52,7 @@ def test_what_had_succeeded_when_its_child_was_killed_is_removed_and_the_poison_
     assert [(message.pk, message.is_dead) for message in Message.objects.all()] == [(poison.pk, True)]
 
 
-def test_sessions_killed_again_and_again_remove_each_message_once_and_nobody_is_called_a_loser(
+def test_sessions_killed_again_and_again_remove_each_message_once_and_none_is_called_a_loser(
     start_worker: Callable[..., Any], database: str
 ) -> None:
     worker = hurt_while_it_works(start_worker, database)

@@ -19,8 +19,8 @@ def test_a_worker_continues_by_itself_when_the_pause_has_ended(start_worker: Cal
     Queue.objects.pause("test", for_=3_600)
     held_back = Message.objects.enqueue({"do": "ok"}, queue="test")
     worker = start_worker("--queues", "test,second")
-    beside = Message.objects.enqueue({"do": "ok"}, queue="second")
-    worker.wait_for("end", beside.pk)  # it has looked, and works
+    other = Message.objects.enqueue({"do": "ok"}, queue="second")
+    worker.wait_for("end", other.pk)  # it has looked, and works
     assert worker.notes("begin", held_back.pk) == []
     Queue.objects.pause("test", for_=3, by="ann", reason="the bank is down")
     row = Queue.objects.values().get(pk="test")

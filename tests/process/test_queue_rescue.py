@@ -27,12 +27,12 @@ def rescue(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_single_run_rescues_what_is_over_its_lease_and_says_on_what_evidence() -> None:
+def test_a_single_run_rescues_what_has_an_expired_lease_and_shows_the_evidence() -> None:
     over = stuck()
     kept = held()
-    said = rescue()
-    assert f"1 message of tests rescued (lease over): {over.pk}" in said
-    assert "1 message rescued." in said
+    output = rescue()
+    assert f"1 message of tests rescued (lease over): {over.pk}" in output
+    assert "1 message rescued." in output
     assert Message.objects.get(pk=over.pk).status == "n"
     assert Message.objects.get(pk=kept.pk).status == "run"
     assert "0 messages rescued." in rescue()
@@ -78,7 +78,7 @@ def test_a_database_without_the_tables_is_named_with_what_to_do(start_guardian: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_guardian_process_watches_until_it_is_told_to_stop(
+def test_the_guardian_process_watches_until_it_is_ordered_to_stop(
     start_guardian: Callable[..., Any], number: signal.Signals
 ) -> None:
     guardian = start_guardian("--watch", "--interval", "0.1")
@@ -110,7 +110,7 @@ def test_the_guardian_process_outlives_a_table_that_is_away_for_a_while(start_gu
 
 if settings.TEST_DATABASE == "sqlite":
 
-    def test_on_sqlite_it_says_that_only_leases_count() -> None:
+    def test_on_sqlite_it_reports_that_only_leases_count() -> None:
         assert "Blind spot: SQLite has no sessions" in rescue()
 
 else:

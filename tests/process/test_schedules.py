@@ -120,7 +120,7 @@ def test_a_consumers_cron_calls_it_at_each_due_time(start_worker: Callable[..., 
     assert len(set(times)) == len(times)
 
 
-def test_what_is_taken_from_the_settings_leaves_no_ghost(
+def test_what_is_removed_from_the_settings_leaves_no_ghost(
     start_worker: Callable[..., Any], worker_env: dict[str, str]
 ) -> None:
     declare(worker_env, ticks=TICKS, tocks=TICKS | {"queue": "tocks"})
@@ -149,7 +149,7 @@ def test_a_worker_that_serves_none_of_their_queues_enqueues_all_schedules(
 
 
 @pytest.mark.parametrize(
-    ("schedules", "says"),
+    ("schedules", "error"),
     [
         ({"ticks": TICKS | {"cron": "* * * *"}}, "five fields are minute, hour"),
         ({"ticks": TICKS | {"tiemzone": "UTC"}}, "Did you mean 'timezone'?"),
@@ -157,10 +157,10 @@ def test_a_worker_that_serves_none_of_their_queues_enqueues_all_schedules(
     ],
 )
 def test_a_worker_with_a_schedule_that_can_not_be_refuses_to_start(
-    schedules: dict[str, Any], says: str, start_worker: Callable[..., Any], worker_env: dict[str, str]
+    schedules: dict[str, Any], error: str, start_worker: Callable[..., Any], worker_env: dict[str, str]
 ) -> None:
     declare(worker_env, **schedules)
     worker = start_worker("--drain")
     assert worker.ended() == 1
-    assert says in worker.output
+    assert error in worker.output
     assert "Traceback" not in worker.output

@@ -100,7 +100,7 @@ if settings.TEST_DATABASE in OURS:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("crashed", CRASHES)
-    def test_a_restart_makes_no_dead_worker_look_alive_beyond_its_lease_and_no_living_one_dead(
+    def test_a_restart_makes_no_dead_worker_seem_alive_beyond_its_lease_and_no_living_one_dead(
         server: PrivateServer, tmp_path: Path, crashed: str
     ) -> None:
         """All sessions end with the server, and their numbers come again: nobody is judged by what was before."""
@@ -119,7 +119,7 @@ if settings.TEST_DATABASE in OURS:
         def state(queue: str) -> str:
             return django(environment, f"m = Message.objects.get(queue={queue!r}); print(m.status, m.crashes)")
 
-        def beaten_since_the_restart(queue: str) -> str:
+        def beat_since_the_restart(queue: str) -> str:
             code = (
                 "from django_dbqueue.models import Worker; from django_dbqueue.databases import server_of; "
                 "from django.db import connection; c = connection.cursor(); "
@@ -142,7 +142,7 @@ if settings.TEST_DATABASE in OURS:
                 server.start()
             wait_until(lambda: answers(server), "the server to answer")
             wait_until(lambda: state("short-lease") == "n 1", "the dead worker's message to come at its lease's end")
-            wait_until(lambda: beaten_since_the_restart("test") == "1", "the living worker to be back")
+            wait_until(lambda: beat_since_the_restart("test") == "1", "the living worker to be back")
             late = hold("late", "third", "--lease", "600")
             late.signal_all(signal.SIGKILL)
             wait_until(lambda: state("third") == "n 1", "who died after the restart to be found as ever")

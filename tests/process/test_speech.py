@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (["--processes", "0"], "'0' is not a whole number from 1 to 512"),
         (["--concurrency", "0"], "'0' is not a whole number from 1 to 10000"),
@@ -31,10 +31,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
         (["--log-format", "xml"], "invalid choice: 'xml'"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(start_worker: Callable[..., Any], arguments: list[str], says: str) -> None:
+def test_a_wrong_option_is_refused_by_name(start_worker: Callable[..., Any], arguments: list[str], error: str) -> None:
     worker = start_worker(*arguments)
     assert worker.ended() in {1, 2}
-    assert says in worker.output
+    assert error in worker.output
     assert "Traceback" not in worker.output
 
 
@@ -78,8 +78,8 @@ def test_a_worker_that_may_not_read_what_was_applied_works(drain: Callable[..., 
     assert Message.objects.done("test").get().pk == message.pk
 
 
-def test_the_json_log_is_one_object_a_line_and_never_tells_the_payload(drain: Callable[..., Any]) -> None:
-    message = Message.objects.enqueue({"do": "fail", "say": "broken", "secret": "s3cr3t"}, queue="test")
+def test_the_json_log_is_one_object_a_line_and_never_has_the_payload(drain: Callable[..., Any]) -> None:
+    message = Message.objects.enqueue({"do": "fail", "text": "broken", "secret": "s3cr3t"}, queue="test")
     worker = drain("--log-format", "json", "-v", "2")
     lines = [json.loads(line) for line in worker.output.splitlines()]
     assert {"time", "level", "event", "text"} <= lines[0].keys()

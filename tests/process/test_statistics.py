@@ -51,7 +51,7 @@ def test_a_worker_that_drains_has_counted_all_that_it_ended_before_it_ends(
     assert minutes(QUEUE)["messages"] == 21
 
 
-def test_a_worker_that_is_stopped_has_counted_all_that_it_ended_and_so_has_one_beside_another(
+def test_a_worker_that_is_stopped_has_counted_all_that_it_ended_and_so_has_one_of_two(
     start_worker: Callable[..., Any],
 ) -> None:
     other = start_worker("--queues", "second")

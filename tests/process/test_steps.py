@@ -73,7 +73,7 @@ def _emit(names: list[str]) -> None:
         connections.close_all()
 
 
-def test_a_handler_that_catches_what_ends_it_has_lost_its_claim_and_the_log_says_so(drain: Callable[..., Any]) -> None:
+def test_a_handler_that_catches_what_ends_it_has_lost_its_claim_and_the_log_has_it(drain: Callable[..., Any]) -> None:
     message = Message.objects.enqueue({"swallow": True}, queue="stepping")
     worker = drain("--queues", "stepping")
     assert f"message {message.pk} is suspended, but its handler caught Suspended and went on" in worker.output
@@ -86,6 +86,6 @@ def test_a_handler_killed_behind_its_sleep_is_no_crash_and_sleeps_on(drain: Call
     worker = drain("--queues", "stepping")
     assert "child 0 ended by signal 9" in worker.output
     assert "rescued" not in worker.output
-    standing = Message.objects.get(pk=message.pk)
-    assert (standing.status, standing.read_count, standing.crashes, standing.worker_id) == ("n", 0, 0, None)
+    stored = Message.objects.get(pk=message.pk)
+    assert (stored.status, stored.read_count, stored.crashes, stored.worker_id) == ("n", 0, 0, None)
     assert notes_of(worker, message) == ["begin", "first"]

@@ -25,7 +25,7 @@ def requeue(*messages: Message) -> None:
     Message.objects.filter(pk__in=[message.pk for message in messages]).requeue()
 
 
-def running_anew(*messages: Message) -> bool:
+def running_again(*messages: Message) -> bool:
     """Whether all of them are claimed again after they were requeued."""
     ids = [message.pk for message in messages]
     return Message.objects.filter(pk__in=ids, status="run").count() == len(ids)
@@ -73,7 +73,7 @@ def test_a_lost_run_that_ends_first_leaves_the_present_one_alone(
     assert worker.ended() == 0, worker.output
 
 
-def test_a_stop_gives_back_what_was_claimed_anew_before_it_had_begun(
+def test_a_stop_releases_what_was_claimed_again_before_it_had_begun(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -81,22 +81,22 @@ def test_a_stop_gives_back_what_was_claimed_anew_before_it_had_begun(
     worker = start_worker("--threads", "1", "--batch", "50")
     worker.wait_for("end", quick[-1].pk)
     with transaction.atomic():
-        blocking, *ahead = [send(do="until", file=str(gate)), *(send(do="ok") for _ in range(5))]
+        blocking, *fetched = [send(do="until", file=str(gate)), *(send(do="ok") for _ in range(5))]
     worker.wait_for("begin", blocking.pk)
-    wait_until(lambda: running_anew(*ahead), "the others to be fetched ahead")
-    requeue(*ahead)
-    wait_until(lambda: running_anew(*ahead), "the others to be claimed anew")
+    wait_until(lambda: running_again(*fetched), "the others to be fetched ahead")
+    requeue(*fetched)
+    wait_until(lambda: running_again(*fetched), "the others to be claimed anew")
     worker.signal(signal.SIGTERM)
     wait_until(lambda: Message.objects.running("test").count() == 1, "what has not begun to be released")
     gate.touch()
     assert worker.ended() == 0, worker.output
-    rows = Message.objects.filter(pk__in=[message.pk for message in ahead])
+    rows = Message.objects.filter(pk__in=[message.pk for message in fetched])
     assert [(row.status, row.read_count) for row in rows] == [("n", 0)] * 5
     assert Message.objects.get(pk=blocking.pk).status == "y"
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_after_a_childs_death_the_present_claim_is_given_back_at_once(
+def test_after_a_childs_death_the_present_claim_is_released_at_once(
     start_worker: Callable[..., Any], tmp_path: Path, threads: int
 ) -> None:
     """One thread: the present claim has not begun while the lost one runs. Two: both have."""
@@ -105,7 +105,7 @@ def test_after_a_childs_death_the_present_claim_is_given_back_at_once(
     worker = start_worker("--threads", str(threads))
     begun = worker.wait_for("begin", message.pk)
     requeue(message)
-    wait_until(lambda: running_anew(message), "the message to be claimed anew")
+    wait_until(lambda: running_again(message), "the message to be claimed anew")
     if threads == 2:
         worker.wait_for("begin", message.pk, times=2)
     os.kill(begun[0]["pid"], signal.SIGKILL)

@@ -40,7 +40,7 @@ def test_a_worker_whose_log_cannot_be_written_replaces_its_children_and_ends_as_
     assert worker.ended() == 0
 
 
-def test_a_worker_whose_log_nobody_reads_any_more_replaces_its_children_and_ends_as_ever(
+def test_a_worker_whose_log_is_no_longer_read_replaces_its_children_and_ends_as_ever(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     pipe = tmp_path / "pipe"
@@ -57,12 +57,12 @@ def test_a_worker_whose_log_nobody_reads_any_more_replaces_its_children_and_ends
 def test_what_a_handler_prints_is_lost_where_it_cannot_be_written_and_its_message_is_done(
     drain_to: Callable[..., Any],
 ) -> None:
-    printing = [Message.objects.enqueue({"do": "print", "say": "seen? "}, queue="test") for _ in range(3)]
+    printing = [Message.objects.enqueue({"do": "print", "text": "seen? "}, queue="test") for _ in range(3)]
     drain_to(">/dev/full 2>&1")
     assert Message.objects.done("test").filter(read_count=1).count() == len(printing)
 
 
-def test_a_logging_handler_of_the_project_that_raises_ends_nobody_and_keeps_no_message(
+def test_a_logging_handler_of_the_project_that_raises_ends_no_process_and_keeps_no_message(
     start_worker: Callable[..., Any],
 ) -> None:
     worker = start_worker(DJANGO_SETTINGS_MODULE="tests.process.raising_settings")
@@ -94,7 +94,7 @@ def test_where_there_is_no_room_for_a_child_it_is_started_as_soon_as_there_is(
     worker.wait_for("ok", Message.objects.enqueue({"do": "ok"}, queue="test").pk)
 
 
-def test_a_worker_without_room_for_a_child_stops_when_it_is_told_to(
+def test_a_worker_without_room_for_a_child_stops_when_it_is_ordered_to(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     full = tmp_path / "full"

@@ -63,14 +63,14 @@ def test_a_handler_that_settles_by_itself_commits_its_word_with_its_rows(
     assert "refused" not in worker.output
 
 
-def test_its_acks_are_counted_and_told_like_any_other(drain: Callable[..., Any]) -> None:
+def test_its_acks_are_counted_and_signalled_like_any_other(drain: Callable[..., Any]) -> None:
     message = send({"do": "ok"})
     worker = drain("--verbosity", "2")
     assert f"message {message.pk} of transactional done in" in worker.output
     assert "worker ended: 1 done, 0 failed" in worker.output
 
 
-def test_a_claim_that_is_lost_meanwhile_undoes_the_rows_and_the_loser_says_nothing_more(
+def test_a_claim_that_is_lost_in_between_undoes_the_rows_and_the_loser_reports_nothing_more(
     start_worker: Callable[..., Any], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -78,7 +78,7 @@ def test_a_claim_that_is_lost_meanwhile_undoes_the_rows_and_the_loser_says_nothi
     worker = start_worker()
     worker.wait_for("begin", message.pk)
     if connection.vendor == "sqlite":
-        return _on_sqlite_nobody_can_take_it_meanwhile(message, gate, worker)
+        return _on_sqlite_it_can_not_be_claimed(message, gate, worker)
     assert Message.objects.filter(pk=message.pk).drop_all("not needed any more") == 1
     before = Message.objects.values().get(pk=message.pk)
     gate.touch()
@@ -90,7 +90,7 @@ def test_a_claim_that_is_lost_meanwhile_undoes_the_rows_and_the_loser_says_nothi
     return None
 
 
-def _on_sqlite_nobody_can_take_it_meanwhile(message: Message, gate: Path, worker: Any) -> None:
+def _on_sqlite_it_can_not_be_claimed(message: Message, gate: Path, worker: Any) -> None:
     """The handler's transaction has the file's only write lock."""
     gate.touch()
     worker.wait_for("end", message.pk)
@@ -117,7 +117,7 @@ def test_a_handler_that_hangs_is_ended_though_it_keeps_the_worker_from_writing(d
     assert {stored(each).status for each in others} == {"y"}
 
 
-def test_a_handler_that_settles_twice_has_failed_and_its_message_is_given_back_at_once(
+def test_a_handler_that_settles_twice_has_failed_and_its_message_is_released_at_once(
     drain: Callable[..., Any],
 ) -> None:
     """The first word was undone with the transaction, so that the claim is still the worker's."""

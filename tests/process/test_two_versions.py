@@ -55,8 +55,8 @@ def _git(*arguments: str) -> str:
 
 def _previous_revision() -> str:
     """The last release before HEAD; before the first one, the commit before the newest migration."""
-    if said := os.environ.get("DBQUEUE_TEST_PREVIOUS"):
-        return said
+    if revision := os.environ.get("DBQUEUE_TEST_PREVIOUS"):
+        return revision
     if release := _git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"):
         return release
     added = _git("log", "-1", "--format=%H", "--diff-filter=A", "--", "django_dbqueue/migrations/0*.py")

@@ -15,7 +15,7 @@ from tests.factories import dead
 from tests.process.conftest import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SAYS = "no consumer registered here, so the messages stay there: "
+UNSERVED = "no consumer registered here, so the messages stay there: "
 
 
 def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_replaced(
@@ -25,7 +25,7 @@ def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_repla
     Message.objects.enqueue({}, queue="nobodys-later", delay=600)
     dead(queue="nobodys-dead")
     worker = start_worker()
-    worker.wait_for_output(f"1 queue has messages but {SAYS}nobodys\n")
+    worker.wait_for_output(f"1 queue has messages but {UNSERVED}nobodys\n")
     for _ in range(2):
         running = Message.objects.enqueue({"do": "sleep", "seconds": 300}, queue="test", max_reads=1)
         [begun] = worker.wait_for("begin", running.pk)
@@ -33,7 +33,7 @@ def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_repla
         worker.wait_for("ok", Message.objects.enqueue({"do": "ok"}, queue="test").pk)
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
-    assert worker.output.count(SAYS) == 1
+    assert worker.output.count(UNSERVED) == 1
 
 
 def test_20_000_queues_without_consumer_are_one_line_by_a_child_and_none_of_the_supervisors_work(
@@ -46,12 +46,12 @@ def test_20_000_queues_without_consumer_are_one_line_by_a_child_and_none_of_the_
     Message.objects.enqueue({"do": "ok"}, queue="test")
     os.kill(begun["pid"], signal.SIGKILL)
     worker.wait_for("ok")
-    worker.wait_for_output(f"20000 queues have messages but {SAYS}nobodys-00000, nobodys-00001, ")
+    worker.wait_for_output(f"20000 queues have messages but {UNSERVED}nobodys-00000, nobodys-00001, ")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
-    assert worker.output.count(SAYS) == 1
+    assert worker.output.count(UNSERVED) == 1
     assert "nobodys-00009 and 19990 more\n" in worker.output
-    [line] = [line for line in worker.output.splitlines() if SAYS in line]
+    [line] = [line for line in worker.output.splitlines() if UNSERVED in line]
     assert f"[{worker.process.pid}]" not in line, "the supervisor's only thread looks after its children"
     wait_until(lambda: Message.objects.in_queue("nobodys-19999").ready().count() == 1, "the last one stays")
 

@@ -22,7 +22,7 @@ READ_ONLY = "tests.process.read_only_settings"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--drain"]])
-def test_a_worker_that_starts_where_nothing_can_be_written_says_so_and_does_not_repeat_it(
+def test_a_worker_that_starts_where_nothing_can_be_written_reports_it_and_does_not_repeat_it(
     start_worker: Callable[..., Any], worker_env: dict[str, str], arguments: list[str]
 ) -> None:
     message = Message.objects.enqueue({"do": "ok"}, queue="test")
@@ -37,13 +37,13 @@ def test_a_worker_that_starts_where_nothing_can_be_written_says_so_and_does_not_
     assert len(troubles) == len(set(troubles)), "it tries again and again, and says the same once"
     message.refresh_from_db()
     assert (message.status, message.read_count) == ("n", 0)
-    [finding] = told_by_doctor(worker_env | {"DJANGO_SETTINGS_MODULE": READ_ONLY}, "writable")
+    [finding] = findings_of_doctor(worker_env | {"DJANGO_SETTINGS_MODULE": READ_ONLY}, "writable")
     assert finding["level"] == "problem"
 
 
 if settings.TEST_DATABASE != "sqlite":  # which has no accounts
 
-    def test_the_grant_that_the_doctor_names_lets_a_worker_begin_that_had_said_what_it_lacks(
+    def test_the_grant_that_the_doctor_names_lets_a_worker_begin_that_had_reported_what_it_lacks(
         start_worker: Callable[..., Any], worker_env: dict[str, str]
     ) -> None:
         message = Message.objects.enqueue({"do": "ok"}, queue="test")
@@ -51,7 +51,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has no accounts
             worker = start_worker("--drain", "--queues", "test", **account)
             worker.wait_for_output("database trouble, retrying: ")
             assert "denied" in worker.output
-            [finding] = told_by_doctor(worker_env | account, "rights")
+            [finding] = findings_of_doctor(worker_env | account, "rights")
             with connection.cursor() as cursor:
                 for grant in finding["do"].split("; "):
                     cursor.execute(grant.replace("%", "%%"), ())
@@ -61,7 +61,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has no accounts
         assert message.status == "y"
 
 
-def told_by_doctor(environment: dict[str, str], check: str) -> list[dict[str, str]]:
+def findings_of_doctor(environment: dict[str, str], check: str) -> list[dict[str, str]]:
     command = [sys.executable, "-m", "django", "queue_doctor", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""

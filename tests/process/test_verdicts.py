@@ -19,7 +19,7 @@ def send(queue: str = "test", /, **what: Any) -> Message:
 def test_each_verdict_ends_where_it_should(drain: Callable[..., Any]) -> None:
     ok = send(do="ok")
     rejected = send(do="reject")
-    failing = send(do="fail", say="as\ntold")
+    failing = send(do="fail", text="as\ntold")
     passing = send(do="fail", times=2)
     retried = send(do="retry", after=0.1)
     leaving = send(do="exit")
@@ -41,7 +41,7 @@ def test_each_verdict_ends_where_it_should(drain: Callable[..., Any]) -> None:
     assert "SystemExit: 3" in str(leaving.error)
 
 
-def test_a_row_that_cannot_be_decoded_goes_to_the_dead_and_blocks_nobody(drain: Callable[..., Any]) -> None:
+def test_a_row_that_cannot_be_decoded_goes_to_the_dead_and_blocks_no_other(drain: Callable[..., Any]) -> None:
     broken = send(do="ok")
     odd = send(do="ok")
     headed = send(do="ok")
@@ -119,7 +119,7 @@ def test_async_consumers_run_and_are_cancelled_at_their_timeout(drain: Callable[
     assert worker.notes("end", slow.pk) == []
 
 
-def test_a_handler_that_returns_what_nobody_awaits_has_failed_and_is_not_taken_for_done(
+def test_a_handler_that_returns_what_is_not_awaited_has_failed_and_is_not_mistaken_for_done(
     drain: Callable[..., Any],
 ) -> None:
     sent = [send(queue) for queue in ("unawaited", "unawaited-transactional", "unawaited-async")]
@@ -132,13 +132,13 @@ def test_a_handler_that_returns_what_nobody_awaits_has_failed_and_is_not_taken_f
     assert worker.notes("ran") == []
 
 
-def test_a_handler_that_returns_what_nobody_runs_has_failed_and_is_not_taken_for_done(
+def test_a_handler_that_returns_what_is_not_run_has_failed_and_is_not_mistaken_for_done(
     drain: Callable[..., Any],
 ) -> None:
     sent = {"unrun": "generator", "unrun-async": "list with a generator", "unrun-batch": "async_generator"}
-    told = {send(queue).pk: text for queue, text in sent.items()}
+    texts = {send(queue).pk: text for queue, text in sent.items()}
     worker = drain()
-    for message, text in told.items():
+    for message, text in texts.items():
         row = Message.objects.get(pk=message)
         assert row.is_dead
         assert f"{text} that nobody ran to its end" in str(row.error)
@@ -207,7 +207,7 @@ def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
 ) -> None:
     Queue.objects.pause("test", by="me", reason="because")
     paused = send(do="ok")
-    stray = send("nobody", do="ok")
+    unserved = send("nobody", do="ok")
     other = send("short-lease", do="ok")
     worker = start_worker()
     worker.wait_for("end", other.pk)
@@ -216,11 +216,11 @@ def test_a_paused_queue_is_left_alone_and_an_unregistered_one_is_named_once(
     Queue.objects.resume("test")
     worker.wait_for("end", paused.pk)
     assert worker.output.count("the messages stay there: nobody") == 1
-    assert Message.objects.get(pk=stray.pk).read_count == 0
+    assert Message.objects.get(pk=unserved.pk).read_count == 0
     assert Worker.objects.count() == 1
 
 
-def test_the_main_thread_gets_its_turn_beside_a_handler_within_a_millisecond(drain: Callable[..., Any]) -> None:
+def test_the_main_thread_gets_its_turn_within_a_millisecond_while_a_handler_runs(drain: Callable[..., Any]) -> None:
     message = send(do="ok")
     worker = drain()
     [noted] = worker.notes("ok", message.pk)

@@ -41,7 +41,7 @@ def test_a_message_has_a_bar_too() -> None:
     assert "data-dbqueue-progress" in page
 
 
-def test_what_is_over_is_not_asked_again_and_what_is_gone_is_not_shown() -> None:
+def test_what_has_ended_is_not_polled_again_and_what_is_gone_is_not_shown() -> None:
     page = shown(dead())
     assert ">failed</span>" in page
     assert "data-dbqueue-progress" not in page

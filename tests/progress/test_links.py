@@ -26,7 +26,7 @@ from tests.factories import QUEUE, claim_one, dead, done, held, stuck, waiting
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def look(url: str) -> dict[str, Any]:
+def poll(url: str) -> dict[str, Any]:
     answer = Client().get(url)
     assert answer.status_code == 200, answer.content
     assert answer.headers["Cache-Control"] == "no-store"
@@ -50,36 +50,36 @@ def test_a_link_shows_how_far_a_flow_is() -> None:
     found = of_four()
     Flow.objects.filter(pk=found.pk).update(created_at=found.created_at - timedelta(seconds=600))
     url = progress_url(found)
-    first = look(url)
+    first = poll(url)
     assert first == {
         "finished": 0, "dead": 0, "left": 4, "total": 4, "exact": True, "over": False, "eta": None, "poll": 30.0,
         "text": "0 of 4",
     }  # fmt: skip
     claim_one().ack()
-    second = look(url)
+    second = poll(url)
     assert (second["finished"], second["left"]) == (1, 3)
     assert re.fullmatch(r"1 of 4, about 3\d min( \d+ s)? left", second["text"])
     assert second["eta"] == pytest.approx(1800, abs=60)
     claim_one().reject("no")
-    third = look(url)
+    third = poll(url)
     assert (third["dead"], third["eta"], third["over"]) == (1, None, False)
     assert third["text"] == "1 of 4, 1 has failed"
     Message.objects.dead().requeue()
     for _ in range(3):
         claim_one().ack()
-    last = look(url)
+    last = poll(url)
     assert (last["finished"], last["left"], last["over"], last["poll"]) == (4, 0, True, None)
     assert last["text"] == "4 of 4, finished"
 
 
-def test_what_has_ended_with_dead_messages_is_over_and_says_so() -> None:
+def test_what_has_ended_with_dead_messages_is_shown_so() -> None:
     with flow("f") as f:
         parts = f.enqueue_many(range(2), queue=QUEUE)
         f.enqueue("alert", queue=QUEUE, after=parts, when="dead")
     claim_one().ack()
     claim_one().reject("no")
     claim_one().ack()
-    seen = look(progress_url(Flow.objects.get(pk=f.id)))
+    seen = poll(progress_url(Flow.objects.get(pk=f.id)))
     assert (seen["finished"], seen["dead"], seen["over"], seen["poll"]) == (2, 1, True, None)
     assert seen["text"] == "2 of 3, 1 has failed"
 
@@ -87,11 +87,11 @@ def test_what_has_ended_with_dead_messages_is_over_and_says_so() -> None:
 def test_neither_the_link_nor_the_answer_has_a_name_or_a_payload() -> None:
     found = of_four()
     token = progress_token(found)
-    said = base64.urlsafe_b64decode(token.partition(":")[0] + "==").decode()
-    for text in (token, said, Client().get(progress_url(found)).content.decode()):
+    content = base64.urlsafe_b64decode(token.partition(":")[0] + "==").decode()
+    for text in (token, content, Client().get(progress_url(found)).content.decode()):
         for secret in ("secret", "4111", QUEUE, "default"):
             assert secret not in text
-    assert str(found.pk) in said
+    assert str(found.pk) in content
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_neither_the_link_nor_the_answer_has_a_name_or_a_payload() -> None:
 def test_a_link_shows_the_state_of_a_message(make: Any, text: str, over: bool) -> None:
     message = make()
     url = progress_url(message)
-    seen = look(url)
+    seen = poll(url)
     assert (seen["text"], seen["over"], seen["total"]) == (text, over, 1)
     assert (seen["finished"], seen["dead"]) == (int(text == "finished"), int(text == "failed"))
     if over:
@@ -111,7 +111,7 @@ def test_a_link_shows_the_state_of_a_message(make: Any, text: str, over: bool) -
         assert ended.purge() == 1 if make is dead else Message.objects.archive(QUEUE, older_than=0)
         assert not Message.objects.exists()
         assert ArchivedMessage.objects.count() == 1
-        assert look(url)["text"] == text, "the history knows it"
+        assert poll(url)["text"] == text, "the history knows it"
         ArchivedMessage.objects.all().delete()
         assert refused(url)[0] == 404
 
@@ -119,9 +119,9 @@ def test_a_link_shows_the_state_of_a_message(make: Any, text: str, over: bool) -
 def test_a_message_that_was_dropped_is_cancelled() -> None:
     url = progress_url(message := waiting())
     Message.objects.filter(pk=message.pk).drop_all("not wanted")
-    assert (look(url)["text"], look(url)["finished"], look(url)["over"]) == ("cancelled", 1, True)
+    assert (poll(url)["text"], poll(url)["finished"], poll(url)["over"]) == ("cancelled", 1, True)
     Message.objects.archive(QUEUE, older_than=0)
-    assert look(url)["text"] == "cancelled"
+    assert poll(url)["text"] == "cancelled"
 
 
 @override_settings(DBQUEUE={"QUEUES": {QUEUE: {"on_ack": "delete"}}})
@@ -130,14 +130,14 @@ def test_of_a_queue_that_deletes_what_is_acked_what_is_gone_has_finished() -> No
     url = progress_url(message)
     message.ack()
     assert not Message.objects.exists()
-    assert look(url)["text"] == "finished"
+    assert poll(url)["text"] == "finished"
 
 
 def test_a_link_can_be_made_before_the_flow_commits_and_shows_nothing_if_it_never_does() -> None:
     with flow("f") as f:
         f.enqueue(1, queue=QUEUE)
         url = progress_url(f)
-    assert look(url)["total"] == 1
+    assert poll(url)["total"] == 1
 
     class Stop(Exception):
         pass
@@ -159,7 +159,7 @@ def test_a_link_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     url = progress_url(found, expires_in=timedelta(hours=2))
     now = time.time()
     monkeypatch.setattr(links.time, "time", lambda: now + 7_190)
-    assert look(url)["total"] == 4
+    assert poll(url)["total"] == 4
     monkeypatch.setattr(links.time, "time", lambda: now + 7_202)
     assert refused(url)[0] == 403
 
@@ -182,7 +182,7 @@ def test_a_link_that_was_tampered_with_shows_nothing() -> None:
     token = progress_token(mine)
     body, _, signature = token.partition(":")
     others_body = progress_token(other).partition(":")[0]
-    assert look(f"/progress/{token}")["total"] == 4
+    assert poll(f"/progress/{token}")["total"] == 4
     forged = [
         f"{others_body}:{signature}",
         f"{body}:{signature[:-1]}{'A' if signature[-1] != 'A' else 'B'}",
@@ -207,7 +207,7 @@ def test_a_key_that_was_replaced_still_opens_links_while_it_is_a_fallback() -> N
         url = progress_url(of_four())
     assert refused(url)[0] == 404
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old"]):
-        assert look(url)["total"] == 4
+        assert poll(url)["total"] == 4
 
 
 def test_it_needs_no_login_and_reads_no_session() -> None:
@@ -215,7 +215,7 @@ def test_it_needs_no_login_and_reads_no_session() -> None:
     login_everywhere = "django.contrib.auth.middleware.LoginRequiredMiddleware"
     with override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, login_everywhere]):
         assert Client().get("/members").status_code == 302
-        assert look(url)["total"] == 4
+        assert poll(url)["total"] == 4
     with CaptureQueriesContext(connection) as made:
         answer = Client().get(url)
     assert "Cookie" not in answer.headers.get("Vary", "")
@@ -235,11 +235,11 @@ def test_the_text_is_in_the_readers_language() -> None:
     claim_one().ack()
     claim_one().reject("no")
     with translation.override("de"):
-        assert look(progress_url(found))["text"] == "1 von 4, 1 ist fehlgeschlagen"
+        assert poll(progress_url(found))["text"] == "1 von 4, 1 ist fehlgeschlagen"
 
 
 @override_settings(ROOT_URLCONF="tests.progress.without_place")
-def test_a_project_without_a_place_for_links_is_told_what_to_add() -> None:
+def test_a_project_without_a_place_for_links_learns_what_to_add() -> None:
     with pytest.raises(ImproperlyConfigured, match=r'add path\("progress/", include\("django_dbqueue.urls"\)\)'):
         progress_url(of_four())
 
@@ -267,23 +267,23 @@ def test_of_a_large_flow_a_sample_is_counted(monkeypatch: pytest.MonkeyPatch, pa
     monkeypatch.setattr(flow_progress, "WIDTH", 4)
     found = large(2_100, parts=parts)
     url = progress_url(found)
-    assert (look(url)["finished"], look(url)["exact"]) == (0, False)
+    assert (poll(url)["finished"], poll(url)["exact"]) == (0, False)
     messages = Message.objects.claim(1_000, queue=QUEUE)
     assert Message.objects.ack(messages[:700]) == []
-    seen = look(url)
+    seen = poll(url)
     assert seen["finished"] == pytest.approx(700, abs=60)
     assert seen["text"].startswith("about ")
     Message.objects.archive(QUEUE, older_than=0)
-    assert look(url)["finished"] == seen["finished"], "what was archived has finished"
+    assert poll(url)["finished"] == seen["finished"], "what was archived has finished"
     Message.objects.ack(messages[700:])
     while messages := Message.objects.claim(500, queue=QUEUE):
         last = messages.pop() if not Message.objects.ready(QUEUE).exists() else None
         Message.objects.ack(messages)
     assert last is not None
-    seen = look(url)
+    seen = poll(url)
     assert (seen["finished"], seen["left"], seen["over"]) in [(2_099, 1, False), (2_058, 42, False), (2_089, 11, False)]
     last.ack()
-    seen = look(url)
+    seen = poll(url)
     assert (seen["finished"], seen["over"]) == (2_100, True)
 
 

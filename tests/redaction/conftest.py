@@ -9,8 +9,8 @@ from django_dbqueue.checks.settings_checks import check_settings
 
 @pytest.fixture
 def redact(settings: Any) -> Any:
-    def redact(said: Any) -> None:
-        settings.DBQUEUE = {"REDACT": said}
+    def redact(setting: Any) -> None:
+        settings.DBQUEUE = {"REDACT": setting}
         assert check_settings() == []
 
     return redact

@@ -110,7 +110,7 @@ def test_no_wrapping_shows_it_and_no_error_quotes_it(redact: Any, message: Row) 
         b"\xff\x00",
     ],
 )
-def test_what_says_nothing_of_the_field_is_shown(redact: Any, payload: Any) -> None:
+def test_what_does_not_name_the_field_is_shown(redact: Any, payload: Any) -> None:
     redact(EVERYWHERE)
     assert content_of(row(payload)).payload == payload
     redact(["card.number"])

@@ -98,12 +98,12 @@ def test_an_error_without_its_message_at_hand_is_an_outline_once_something_is_re
         ("Rejected by op: hush", UNTOLD),
     ],
 )
-def test_an_outline_says_the_class_and_nothing_that_was_said(text: str, kind: str) -> None:
+def test_an_outline_has_the_class_and_nothing_of_the_detail(text: str, kind: str) -> None:
     assert outline(text) == kind
     assert error_text(text, of=row("hush"), sees_payload=False) == kind
 
 
-def test_an_outline_of_a_traceback_says_the_places() -> None:
+def test_an_outline_of_a_traceback_has_the_places() -> None:
     class Hidden(Exception):
         pass
 

@@ -36,7 +36,7 @@ from tests.redaction.contents import Row, raised, row, shown
         ("a.b", {"a": json.dumps({"b": 1})}, {"a": json.dumps({"b": MARK})}),
     ],
 )  # fmt: skip
-def test_a_name_leads_to_the_values_that_nobody_sees(redact: Any, name: str, payload: Any, seen: Any) -> None:
+def test_a_name_leads_to_the_values_that_are_hidden(redact: Any, name: str, payload: Any, seen: Any) -> None:
     redact([name])
     assert content_of(row(payload)).payload == seen
 
@@ -48,7 +48,7 @@ def test_the_names_hold_for_headers_too(redact: Any) -> None:
 
 
 @pytest.mark.parametrize("form", [lambda text: text, lambda text: text.encode()])
-def test_text_and_bytes_that_hold_json_are_looked_into(redact: Any, form: Any) -> None:
+def test_text_and_bytes_that_hold_json_are_searched(redact: Any, form: Any) -> None:
     redact(["card.number"])
     text = json.dumps({"card": {"number": "4111-2222"}})
     content = content_of(row(form(text)))
@@ -58,7 +58,7 @@ def test_text_and_bytes_that_hold_json_are_looked_into(redact: Any, form: Any) -
     assert "4111" not in shown(f"ValueError: {form(text)!r}", row(form(text)))
 
 
-def test_nothing_is_redacted_unless_it_is_said(settings: Any) -> None:
+def test_nothing_is_redacted_unless_it_is_set(settings: Any) -> None:
     settings.DBQUEUE = {}
     assert not is_redacting()
     content = content_of(row({"password": "x"}, {"h": 1}))
@@ -103,7 +103,7 @@ def without_digits(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
     return " ".join(word for word in payload.split() if not word.isdigit()), headers
 
 
-def test_a_hook_says_what_is_seen_and_errors_lose_what_it_took_out(redact: Any) -> None:
+def test_a_hook_decides_what_is_seen_and_errors_lose_what_it_took_out(redact: Any) -> None:
     redact(f"{__name__}.last_four")
     message = row({"card": "4111222233334444", "n": 1}, {"token": "t-0815", "kept": 1})
     content = content_of(message)
@@ -125,7 +125,7 @@ def test_what_a_hook_took_out_of_a_text_is_masked(redact: Any) -> None:
 
 
 @pytest.mark.parametrize("hook", ["raises", "returns_nothing", "returns_no_headers", "returns_what_is_no_json", "gone"])
-def test_a_hook_that_fails_hides_all_and_says_so(settings: Any, hook: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_that_fails_hides_all_and_reports_it(settings: Any, hook: str, caplog: pytest.LogCaptureFixture) -> None:
     settings.DBQUEUE = {"REDACT": f"{__name__}.{hook}"}
     message = row({"card": "hush"}, {"h": "hush"})
     with caplog.at_level(logging.WARNING, "django_dbqueue"):
@@ -167,10 +167,10 @@ def test_a_message_is_redacted_once_for_each_of_its_contents(redact: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "said", [5, None, "password", ["a", 1], ["a..b"], ["**"], [""], {"name": []}, {"names": "a"}, {"callable": 1}]
+    "setting", [5, None, "password", ["a", 1], ["a..b"], ["**"], [""], {"name": []}, {"names": "a"}, {"callable": 1}]
 )
-def test_a_setting_that_says_nothing_sensible_is_refused(settings: Any, said: Any) -> None:
-    settings.DBQUEUE = {"REDACT": said}
+def test_a_setting_that_makes_no_sense_is_refused(settings: Any, setting: Any) -> None:
+    settings.DBQUEUE = {"REDACT": setting}
     (error,) = check_settings()
     assert isinstance(error, Error)
     assert error.id == "dbqueue.E003"

@@ -53,11 +53,11 @@ print(shown(text, row({"s": value})))
 """
 
 
-def run(program: str, said: Any, seconds: int) -> str:
+def run(program: str, value: Any, seconds: int) -> str:
     """What a program prints that may take so many seconds of CPU."""
     done = subprocess.run(
         [sys.executable, "-c", f"import json, sys\n{program}"],
-        input=json.dumps(said),
+        input=json.dumps(value),
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -115,11 +115,11 @@ class Client:
 
 def _each(get: Callable[[], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     """What is got until a line has come in and nothing is left; each that its reader is done with is told of."""
-    told = False
+    ends = False
     while True:
-        told = told or bool(select.select([sys.stdin], [], [], 0)[0])
+        ends = ends or bool(select.select([sys.stdin], [], [], 0)[0])
         rows = get()
-        if not rows and told:
+        if not rows and ends:
             return
         for row in rows:
             yield row
@@ -175,11 +175,11 @@ def _put_in_groups(client: Client, queue: str, count: str, groups: str) -> None:
 
 def _drain_groups(client: Client, queue: str) -> None:
     """Claim and ack until nothing comes, in and out of transactions; then let each group go on that still waits."""
-    told, turn = False, 0
+    ends, turn = False, 0
     while True:
-        told = told or bool(select.select([sys.stdin], [], [], 0)[0])
+        ends = ends or bool(select.select([sys.stdin], [], [], 0)[0])
         rows = client.surely(lambda: client.claim(queue, 3, 600))
-        if not rows and not client.surely(lambda: client.kick(queue)) and told:
+        if not rows and not client.surely(lambda: client.kick(queue)) and ends:
             return
         for row in rows:
             turn += 1

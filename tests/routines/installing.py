@@ -7,18 +7,18 @@ import io
 from django.core.management import call_command
 
 from django_dbqueue.routines import installation
-from django_dbqueue.routines.existing_routines import standing as all_standing
+from django_dbqueue.routines.existing_routines import installed as all_installed
 from django_dbqueue.sessions.django_session import DjangoSession
 
 
 def command(action: str) -> list[str]:
-    said = io.StringIO()
-    call_command("queue_routines", action, stdout=said)
-    return said.getvalue().splitlines()
+    output = io.StringIO()
+    call_command("queue_routines", action, stdout=output)
+    return output.getvalue().splitlines()
 
 
-def standing() -> set[str]:
-    return {one.name for one in all_standing("default")}
+def installed() -> set[str]:
+    return {one.name for one in all_installed("default")}
 
 
 def everything() -> set[str]:

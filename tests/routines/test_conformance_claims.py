@@ -10,7 +10,7 @@ from django_dbqueue.models import Message, Queue
 from django_dbqueue.statuses import RUNNING
 from tests.factories import QUEUE, let_pause_end
 from tests.refusing import refusing
-from tests.routines.ways import DEAD, LEASE, MAX_READS, NEW, TAKEN, ThroughRoutines, Way, state, taken, taken_too_long
+from tests.routines.ways import DEAD, HELD, LEASE, MAX_READS, NEW, ThroughRoutines, Way, claimed, overdue, state
 
 
 def test_put_leaves_a_row_that_is_due_now(way: Way) -> None:
@@ -26,15 +26,15 @@ def test_put_of_a_json_object_or_array_is_json(way: Way) -> None:
 
 
 def test_a_claim_takes_the_row_under_a_token_and_writes_what_holds_for_it(way: Way) -> None:
-    held = taken(way)
-    assert state(held.id) == TAKEN
+    held = claimed(way)
+    assert state(held.id) == HELD
     assert (held.body, held.content_type, held.read_count, held.max_reads) == ("hello", "text", 1, MAX_READS)
     assert 0 < held.token < 2**63
     assert held.token == Message.objects.get(pk=held.id).claim_token
 
 
-def test_a_claim_says_the_session_that_holds_it(way: Way) -> None:
-    held = taken(way)
+def test_a_claim_names_the_session_that_holds_it(way: Way) -> None:
+    held = claimed(way)
     if isinstance(way, ThroughRoutines):
         [row] = way.client.run(
             "SELECT connection_id() AS id" if way.client.is_mysql else "SELECT pg_backend_pid() AS id"
@@ -50,19 +50,19 @@ def test_a_claim_says_the_session_that_holds_it(way: Way) -> None:
 def test_the_messages_own_lease_goes_before_the_claims(way: Way) -> None:
     message_id = way.put("hello", None, 2 * LEASE)
     way.claim(1, LEASE)
-    assert state(message_id) == TAKEN | {"available_at": "+2 h", "lease_seconds": 2 * LEASE}
+    assert state(message_id) == HELD | {"available_at": "+2 h", "lease_seconds": 2 * LEASE}
 
 
 def test_without_any_lease_the_setting_holds(way: Way) -> None:
     message_id = way.put("hello", None, None)
     way.claim(1, None)
-    assert state(message_id) == TAKEN | {"available_at": "now", "lease_seconds": 60}
+    assert state(message_id) == HELD | {"available_at": "now", "lease_seconds": 60}
 
 
 def test_get_takes_one_message_for_its_own_lease(way: Way) -> None:
     first, second = way.put("hello", None, LEASE), way.put("hello", None, None)
     assert way.get() == (first, "hello", 1)
-    assert (state(first), state(second)) == (TAKEN, NEW)
+    assert (state(first), state(second)) == (HELD, NEW)
     assert way.get() == (second, "hello", 1)
     assert way.get() is None
 
@@ -82,7 +82,7 @@ def test_a_claim_gives_priority_then_due_time_then_id(way: Way) -> None:
     assert [held.id for held in way.claim(10, LEASE)] == [highest, high, also_high, low]
 
 
-def test_a_claim_takes_no_more_than_it_was_asked_for(way: Way) -> None:
+def test_a_claim_takes_no_more_than_was_requested(way: Way) -> None:
     ids = [way.put("hello", None, None) for _ in range(5)]
     assert [held.id for held in way.claim(3, LEASE)] == ids[:3]
     assert [held.id for held in way.claim(3, LEASE)] == ids[3:]
@@ -106,17 +106,17 @@ def test_a_paused_queue_gives_nothing(way: Way, has_end: bool) -> None:
 
 
 def test_who_claims_after_the_leases_end_gets_the_message_charged_and_as_a_crash(way: Way) -> None:
-    first = taken_too_long(way)
+    first = overdue(way)
     [second] = way.claim(1, LEASE)
     assert (second.id, second.read_count) == (first.id, 2)
     assert second.token != first.token
     row = state(first.id)
-    assert row == TAKEN | {"read_count": 2, "crashes": 1, "error": row["error"]}
+    assert row == HELD | {"read_count": 2, "crashes": 1, "error": row["error"]}
     assert row["error"].startswith("LeaseOver: ")
 
 
 def test_a_lease_that_ends_with_all_reads_spent_is_the_death_of_the_message(way: Way) -> None:
-    held = taken_too_long(way, max_reads=1)
+    held = overdue(way, max_reads=1)
     assert way.claim(1, LEASE) == []
     row = state(held.id)
     assert row == DEAD | {"max_reads": 1, "crashes": 1, "error": row["error"]}

@@ -7,11 +7,11 @@ import pytest
 from django_dbqueue.models import Message
 from tests import factories
 from tests.factories import QUEUE
-from tests.routines.ways import BACK, DEAD, DONE, LEASE, TAKEN, Way, state, taken, taken_too_long
+from tests.routines.ways import BACK, DEAD, DONE, HELD, LEASE, Way, claimed, overdue, state
 
 
 def test_ack_finishes_the_message(way: Way) -> None:
-    held = taken(way)
+    held = claimed(way)
     assert way.ack(held)
     assert state(held.id) == DONE
 
@@ -25,7 +25,7 @@ def test_ack_forgets_the_error_and_the_crashes_and_frees_the_key(way: Way) -> No
 
 
 def test_nack_gives_the_message_back_where_it_stood(way: Way) -> None:
-    held = taken(way)
+    held = claimed(way)
     factories.let_pass(Message.objects.get(pk=held.id), 3 * 3600)
     assert way.nack(held, None)
     before = {"created_at": "-3 h", "due_at": "-3 h", "claimed_at": "-3 h"}
@@ -33,13 +33,13 @@ def test_nack_gives_the_message_back_where_it_stood(way: Way) -> None:
 
 
 def test_nack_with_a_delay_makes_it_due_then(way: Way) -> None:
-    held = taken(way)
+    held = claimed(way)
     assert way.nack(held, 2 * 3600)
     assert state(held.id) == BACK | {"available_at": "+2 h", "due_at": "+2 h"}
 
 
 def test_nack_forgets_the_crashes_and_keeps_the_error(way: Way) -> None:
-    held = taken(way)
+    held = claimed(way)
     Message.objects.filter(pk=held.id).update(crashes=2, error="was bad")
     assert way.nack(held, None)
     assert state(held.id) == BACK | {"error": "was bad"}
@@ -47,7 +47,7 @@ def test_nack_forgets_the_crashes_and_keeps_the_error(way: Way) -> None:
 
 @pytest.mark.parametrize("delay", [None, 3600])
 def test_nack_of_the_last_read_is_the_death_of_the_message(way: Way, delay: float | None) -> None:
-    held = taken(way, max_reads=1)
+    held = claimed(way, max_reads=1)
     assert way.nack(held, delay)
     assert state(held.id) == DEAD | {"max_reads": 1}
     assert way.claim(1, LEASE) == []
@@ -61,23 +61,23 @@ def test_a_death_frees_the_key(way: Way) -> None:
 
 
 def test_without_a_limit_a_nack_is_never_a_death(way: Way) -> None:
-    held = taken(way, max_reads=0)
+    held = claimed(way, max_reads=0)
     Message.objects.filter(pk=held.id).update(read_count=1_000_000)
     assert way.nack(held, None)
     assert state(held.id) == BACK | {"max_reads": 0, "read_count": 1_000_000}
 
 
 def test_extend_moves_the_deadline_and_nothing_else(way: Way) -> None:
-    held = taken(way)
+    held = claimed(way)
     assert way.extend(held, 3 * 3600)
-    assert state(held.id) == TAKEN | {"available_at": "+3 h"}
+    assert state(held.id) == HELD | {"available_at": "+3 h"}
     assert way.extend(held, None)
-    assert state(held.id) == TAKEN
+    assert state(held.id) == HELD
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "extend"])
-def test_who_does_not_hold_the_claim_is_told_so_and_changes_nothing(way: Way, verb: str) -> None:
-    first = taken_too_long(way)
+def test_who_does_not_hold_the_claim_learns_it_and_changes_nothing(way: Way, verb: str) -> None:
+    first = overdue(way)
     [second] = way.claim(1, LEASE)
     assert second.id == first.id
     before = factories.rows()
@@ -89,7 +89,7 @@ def test_who_does_not_hold_the_claim_is_told_so_and_changes_nothing(way: Way, ve
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "extend"])
 def test_what_is_settled_is_not_settled_again(way: Way, verb: str) -> None:
-    held = taken(way)
+    held = claimed(way)
     assert way.ack(held)
     before = factories.rows()
     do = {"ack": way.ack, "nack": lambda held: way.nack(held, 0), "extend": lambda held: way.extend(held, 60)}[verb]

@@ -48,15 +48,15 @@ def _plan_of_a_get(client: Client) -> str:
     """What PostgreSQL's planner made of it."""
     if client.is_mysql:
         return ""
-    told: list[str] = []
-    client.session.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    notices: list[str] = []
+    client.session.add_notice_handler(lambda notice: notices.append(notice.message_primary))
     client.run("LOAD 'auto_explain'")
     for setting in ("log_min_duration = 0", "log_analyze = on", "log_nested_statements = on"):
         client.run(f"SET auto_explain.{setting}")
     client.run("SET client_min_messages = log")
     client.put(QUEUE, "x", 5, 600)
     client.get(QUEUE)
-    return "\n".join(told)
+    return "\n".join(notices)
 
 
 def costs(client: Client) -> dict[str, int]:
@@ -174,6 +174,6 @@ def test_a_long_line_behind_it_makes_an_ack_no_dearer(client: Client) -> None:
         return reads(client, lambda: client.ack(held["id"], held["token"]))
 
     Message.objects.enqueue_many([Envelope(n, group="a") for n in range(20)], queue=QUEUE)
-    short = min(cost_of_an_ack() for _ in range(9))
+    before = min(cost_of_an_ack() for _ in range(9))
     Message.objects.enqueue_many([Envelope(n, group="a") for n in range(5_000)], queue=QUEUE)
-    assert min(cost_of_an_ack() for _ in range(9)) <= short + 2
+    assert min(cost_of_an_ack() for _ in range(9)) <= before + 2

@@ -24,7 +24,7 @@ PUT = (
 )
 
 
-def told(who: str) -> list[str]:
+def granted(who: str) -> list[str]:
     """The rights that the documentation gives such an account on this server, without the account's name."""
     page = (ROOT / "docs" / "routines.md").read_text()
     section = page.partition("\n### MySQL and MariaDB\n" if IS_MYSQL else "\n### PostgreSQL\n")[2].partition("\n##")[0]
@@ -43,7 +43,7 @@ def refused(client: Client, sql: str, *params: object) -> bool:
 
 
 def test_an_account_with_the_grants_of_the_page_uses_every_routine(start_client: Callable[..., Client]) -> None:
-    with account(*told("billing")) as who:
+    with account(*granted("billing")) as who:
         client = start_client(who)
         first = client.put(QUEUE, "first", 2, 60)
         second = client.put(QUEUE, '{"second": 2}', 2, 60)
@@ -67,7 +67,7 @@ def test_an_account_with_the_grants_of_the_page_uses_every_routine(start_client:
 
 
 def test_the_same_account_cannot_touch_the_tables(start_client: Callable[..., Client]) -> None:
-    with account(*told("billing")) as who:
+    with account(*granted("billing")) as who:
         client = start_client(who)
         message_id = client.put(QUEUE, "hello")
         before = list(Message.objects.values())
@@ -82,7 +82,7 @@ def test_the_same_account_cannot_touch_the_tables(start_client: Callable[..., Cl
 
 
 def test_an_account_that_may_only_put_can_do_nothing_else(start_client: Callable[..., Client]) -> None:
-    with account(*told("signup")) as who:
+    with account(*granted("signup")) as who:
         client = start_client(who)
         message_id = client.put(QUEUE, "hello")
         for verb, arguments in (
@@ -122,7 +122,7 @@ def test_the_queue_of_the_bulk_operations_is_for_no_routine(start_client: Callab
         call_command("queue_routines", "install", verbosity=0)
 
 
-def test_without_a_grant_nobody_may_use_a_routine(start_client: Callable[..., Client]) -> None:
+def test_without_a_grant_no_account_may_use_a_routine(start_client: Callable[..., Client]) -> None:
     rights = (f"SELECT ON {database()}.django_migrations",) if IS_MYSQL else ()
     with account(*rights) as who:
         client = start_client(who)
@@ -131,7 +131,7 @@ def test_without_a_grant_nobody_may_use_a_routine(start_client: Callable[..., Cl
 
 
 def test_an_upgrade_keeps_the_grants(start_client: Callable[..., Client]) -> None:
-    with account(*told("signup")) as who:
+    with account(*granted("signup")) as who:
         with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 10}):
             call_command("queue_routines", "install", verbosity=0)
         client = start_client(who)
@@ -169,7 +169,7 @@ if IS_MYSQL:
     def test_a_callers_temporary_tables_hide_ours_from_it_and_give_it_nothing(
         start_client: Callable[..., Client],
     ) -> None:
-        with account(*told("billing"), f"CREATE TEMPORARY TABLES ON {database()}.*") as who:
+        with account(*granted("billing"), f"CREATE TEMPORARY TABLES ON {database()}.*") as who:
             client = start_client(who)
             first = client.put(QUEUE, "ours")
             Queue.objects.pause(QUEUE)
@@ -187,7 +187,7 @@ if not IS_MYSQL:
     def test_a_callers_search_path_and_temporary_tables_lead_no_routine_astray(
         start_client: Callable[..., Client],
     ) -> None:
-        with account(*told("billing"), f"TEMPORARY ON DATABASE {database()}") as who:
+        with account(*granted("billing"), f"TEMPORARY ON DATABASE {database()}") as who:
             client = start_client(who)
             client.run(f"CREATE TEMPORARY TABLE {TABLE} (id bigint, queue text, body text, status text)")
             client.run("SET search_path = pg_temp, public")

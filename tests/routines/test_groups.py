@@ -182,7 +182,7 @@ def test_a_paused_group_begins_nothing_until_it_is_resumed(client: Client) -> No
 
 
 @pytest.mark.parametrize("configured", [{"on_dead": "hold"}], indirect=True)
-def test_a_dead_message_holds_its_group_where_the_queue_says_so(configured: Client) -> None:
+def test_a_dead_message_holds_its_group_where_the_queue_is_set_so(configured: Client) -> None:
     first = configured.put_in_group(QUEUE, "a", "1", 1)
     configured.put_in_group(QUEUE, "a", "2")
     configured.kick(QUEUE, "a")

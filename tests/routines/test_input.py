@@ -16,7 +16,7 @@ from tests.factories import QUEUE
 from tests.routines.client import Client
 
 
-def test_null_says_what_the_settings_say(client: Client) -> None:
+def test_null_means_what_the_settings_have(client: Client) -> None:
     message_id = client.put(QUEUE, "hello", None, None)
     [row] = client.get(QUEUE)
     assert (row["id"], row["max_read_cnt"], row["invisibility_time"]) == (message_id, 5, 60)

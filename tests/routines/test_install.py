@@ -22,7 +22,7 @@ from django_dbqueue.routines.rendering import NAMES
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.routines.accounts import IS_MYSQL, run
 from tests.routines.client import Client
-from tests.routines.installing import command, everything, standing
+from tests.routines.installing import command, everything, installed
 from tests.servers.private import find_program
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("nothing_there")]
@@ -40,20 +40,20 @@ def mark(name: str) -> None:
         )
 
 
-def test_install_says_what_it_made_and_a_second_one_makes_nothing_again() -> None:
-    said = command("install")
-    assert {line.split()[2].partition("(")[0].removeprefix("public.") for line in said[:-1]} == everything()
-    assert said[-1] == f"{len(everything())} created, 0 unchanged"
-    assert standing() == everything() <= set(NAMES)
+def test_install_shows_what_it_made_and_a_second_one_makes_nothing_again() -> None:
+    output = command("install")
+    assert {line.split()[2].partition("(")[0].removeprefix("public.") for line in output[:-1]} == everything()
+    assert output[-1] == f"{len(everything())} created, 0 unchanged"
+    assert installed() == everything() <= set(NAMES)
     assert {routine.name for routine in installation.install(DjangoSession("default"))[0]} == set()
 
 
 def test_uninstall_takes_ours_away_and_nothing_else_and_is_safe_to_run_twice() -> None:
     run("DROP FUNCTION IF EXISTS somebodys_own", f"CREATE FUNCTION somebodys_own{FUNCTION}")
     command("install")
-    said = command("uninstall")
-    assert said[-1] == f"{len(everything())} dropped"
-    assert standing() == set()
+    output = command("uninstall")
+    assert output[-1] == f"{len(everything())} dropped"
+    assert installed() == set()
     assert command("uninstall") == ["0 dropped"]
     run("DROP FUNCTION somebodys_own")
 
@@ -75,14 +75,14 @@ def test_what_an_older_version_left_is_dropped() -> None:
     names = ["dbqueue_of_old", "claim_messages"]  # one that is called otherwise now, one of another kind or signature
     for name in names:
         mark(name)
-    said = command("install")
-    assert sorted(line.split()[2].partition("(")[0] for line in said if line.startswith("dropped")) == sorted(
+    output = command("install")
+    assert sorted(line.split()[2].partition("(")[0] for line in output if line.startswith("dropped")) == sorted(
         name if IS_MYSQL else f"public.{name}" for name in names
     )
-    assert standing() == everything()
+    assert installed() == everything()
     mark("dbqueue_of_old")
     assert any("dbqueue_of_old" in line for line in command("uninstall"))
-    assert standing() == set()
+    assert installed() == set()
 
 
 def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None:
@@ -90,7 +90,7 @@ def test_a_foreign_function_of_the_same_name_is_refused_and_left_alone() -> None
     try:
         with pytest.raises(CommandError, match=r"did not create these.*FUNCTION.*ack_message"):
             command("install")
-        assert standing() == {"ack_message"}
+        assert installed() == {"ack_message"}
         assert command("uninstall") == ["0 dropped"]
         with connection.cursor() as cursor:
             cursor.execute("SELECT ack_message()")
@@ -109,7 +109,7 @@ def test_a_foreign_table_or_view_of_the_views_name_is_refused_and_left_alone(kin
         with pytest.raises(CommandError, match=rf"did not create these.*{kind} (public\.)?main_queue"):
             command("install")
         assert command("uninstall") == ["0 dropped"]
-        assert standing() == {"main_queue"}
+        assert installed() == {"main_queue"}
     finally:
         run(f"DROP {kind} main_queue")
 
@@ -166,10 +166,10 @@ else:
         with transaction.atomic():
             command("install")
             transaction.set_rollback(True)
-        assert standing() == set()
+        assert installed() == set()
 
 
-def test_who_calls_while_routines_are_replaced_is_served_or_told_that_they_are_not_there() -> None:
+def test_who_calls_while_routines_are_replaced_is_served_or_learns_that_they_are_not_there() -> None:
     command("install")
     client, stop, refused, put = Client(connection.settings_dict), threading.Event(), set(), []
 

@@ -11,7 +11,7 @@ from django.db import connection
 
 from django_dbqueue.checks.database import check_alias, check_schema
 from django_dbqueue.routines import installation
-from django_dbqueue.routines.existing_routines import standing
+from django_dbqueue.routines.existing_routines import installed
 from django_dbqueue.routines.rendering import NAMES
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.routines.accounts import account, run
@@ -21,7 +21,7 @@ from tests.routines.test_takeover import LOUD, attacker_of, body
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("nothing_there")]
 
 
-def test_a_namesake_with_our_comment_that_another_role_owns_is_not_taken_for_ours() -> None:
+def test_a_namesake_with_our_comment_that_another_role_owns_is_not_mistaken_for_ours() -> None:
     [helper] = [
         one for one in installation.wanted_routines(DjangoSession("default")) if one.name == "dbqueue_check_queue"
     ]
@@ -32,7 +32,7 @@ def test_a_namesake_with_our_comment_that_another_role_owns_is_not_taken_for_our
         client.close()
         with pytest.raises(CommandError, match=f"dbqueue_check_queue.*{who[0]}"):
             installation.install(DjangoSession("default"))
-        assert {one.owner for one in standing("default")} == {who[0]}
+        assert {one.owner for one in installed("default")} == {who[0]}
         run(f"DROP OWNED BY {who[0]}")
         assert (
             len(installation.install(DjangoSession("default")).made) == len(NAMES) - 4
@@ -71,9 +71,9 @@ def test_a_schema_of_any_name_has_routines_that_work() -> None:
             cursor.execute(f"SELECT {quoted}.put_message_in_queue('q', 'x', 3, 60)", None)
             [(number,)] = cursor.fetchall()
             cursor.execute(f"SELECT id, token FROM {quoted}.claim_messages('q', 1, 60)", None)
-            [(taken, token)] = cursor.fetchall()
-            assert taken == number
-            cursor.execute(f"SELECT {quoted}.ack_message(%s, %s)".replace("%s it", "%%s it"), [taken, token])
+            [(claimed, token)] = cursor.fetchall()
+            assert claimed == number
+            cursor.execute(f"SELECT {quoted}.ack_message(%s, %s)".replace("%s it", "%%s it"), [claimed, token])
             assert cursor.fetchone() == (True,)
             cursor.execute("SELECT count(*) FROM public.django_dbqueue_message")
             assert cursor.fetchone() == (0,)
@@ -82,22 +82,22 @@ def test_a_schema_of_any_name_has_routines_that_work() -> None:
             cursor.execute(f"DROP SCHEMA {quoted} CASCADE", None)
 
 
-def test_a_check_names_who_may_make_things_beside_the_tables() -> None:
+def test_a_check_names_who_may_make_things_where_the_tables_are() -> None:
     assert check_schema(connection) == []
     with account("CREATE ON SCHEMA public") as (name, _password):
         run("GRANT CREATE ON SCHEMA public TO PUBLIC")
-        said = io.StringIO()
+        errors = io.StringIO()
         try:
             [found] = check_alias("default")
-            call_command("queue_routines", "install", stdout=io.StringIO(), stderr=said)
+            call_command("queue_routines", "install", stdout=io.StringIO(), stderr=errors)
         finally:
             run("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
         assert found.id == "dbqueue.W018"
         assert f"PUBLIC, {name}" in found.hint or f"{name}, PUBLIC" in found.hint
-        assert "REVOKE CREATE ON SCHEMA public" in said.getvalue()
+        assert "REVOKE CREATE ON SCHEMA public" in errors.getvalue()
 
 
-def test_a_check_tells_of_routines_of_a_version_that_could_be_taken_over_until_they_are_installed_again() -> None:
+def test_a_check_reports_routines_of_a_version_that_could_be_hijacked_until_they_are_installed_again() -> None:
     installation.install(DjangoSession("default"))
     assert check_alias("default") == []
     run("ALTER FUNCTION public.ack_message(bigint, bigint) SET search_path = public, pg_temp")

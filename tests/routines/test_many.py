@@ -68,24 +68,24 @@ def test_eight_clients_get_each_message_once_while_three_others_send(
     takers = [start_program(way, QUEUE) for _ in range(8)]
     senders = [start_program("put", QUEUE, str(PUT), PAYLOAD) for _ in range(3)]
     sent = [message_id for (message_id,) in finish_all(senders)]
-    got = finish_all(takers)
-    assert sorted(message_id for message_id, _ in got) == sorted(sent)
-    assert {reads for _, reads in got} == {1}
+    received = finish_all(takers)
+    assert sorted(message_id for message_id, _ in received) == sorted(sent)
+    assert {reads for _, reads in received} == {1}
     assert len(sent) == 3 * PUT == Message.objects.done(QUEUE).count()
 
 
-def test_with_no_time_of_invisibility_each_message_comes_as_often_as_its_limit_says(
+def test_with_no_time_of_invisibility_each_message_comes_as_often_as_its_limit_allows(
     start_program: Callable[..., Program], client: Client
 ) -> None:
     ids = [client.put(QUEUE, PAYLOAD, 3, 0) for _ in range(40)]
     readers = [start_program("read", QUEUE) for _ in range(8)]
-    got = finish_all(readers)
-    assert Counter(message_id for message_id, _ in got) == dict.fromkeys(ids, 3)
-    assert set(Counter(got).values()) == {1}, "each of the three reads has its number"
+    received = finish_all(readers)
+    assert Counter(message_id for message_id, _ in received) == dict.fromkeys(ids, 3)
+    assert set(Counter(received).values()) == {1}, "each of the three reads has its number"
     assert Message.objects.dead(QUEUE).count() == len(ids)
 
 
-def test_what_a_killed_client_held_comes_again_when_its_time_is_over_and_not_before(
+def test_what_a_killed_client_held_comes_again_when_its_time_has_ended_and_not_before(
     start_program: Callable[..., Program], client: Client
 ) -> None:
     ids = [client.put(QUEUE, PAYLOAD, 5, None) for _ in range(6)]
@@ -133,10 +133,10 @@ def test_each_group_runs_in_order_and_within_its_limit_however_many_send_and_tak
     takers = [start_program("drain-groups", QUEUE) for _ in range(6)]
     senders = [start_program("put-in-groups", QUEUE, "60", "4") for _ in range(3)]
     sent = [sender.finish() for sender in senders]
-    got = finish_all(takers)
+    received = finish_all(takers)
     ids = [message_id for lines in sent for message_id, _ in lines]
-    assert sorted(message_id for message_id, _ in got) == sorted(ids)
-    assert {reads for _, reads in got} == {1}
+    assert sorted(message_id for message_id, _ in received) == sorted(ids)
+    assert {reads for _, reads in received} == {1}
     ran = {m.pk: (m.claimed_at, m.finished_at) for m in Message.objects.done(QUEUE)}
     assert ran.keys() == set(ids)
     assert list(Ticket.objects.values_list("ticket", "message_id")) == []

@@ -9,6 +9,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("action", ["install", "uninstall", "print"])
-def test_the_command_says_that_sqlite_has_no_stored_routines(action: str) -> None:
+def test_the_command_reports_that_sqlite_has_no_stored_routines(action: str) -> None:
     with pytest.raises(CommandError, match="SQLite has no stored routines"):
         call_command("queue_routines", action)

@@ -21,7 +21,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE
 from tests.routines.accounts import account, database, run
 from tests.routines.client import Client
-from tests.routines.test_grants import told
+from tests.routines.test_grants import granted
 
 TYPES = [
     "text",
@@ -42,7 +42,7 @@ LOUD = "RAISE EXCEPTION 'runs as %', current_user"
 
 def attacker() -> AbstractContextManager[tuple[Client, str]]:
     """A session, and the name, of a role that has the grants of the page and may CREATE in the schema of the tables."""
-    return attacker_of(*told("billing"), "CREATE ON SCHEMA public", f"TEMPORARY, CREATE ON DATABASE {database()}")
+    return attacker_of(*granted("billing"), "CREATE ON SCHEMA public", f"TEMPORARY, CREATE ON DATABASE {database()}")
 
 
 @contextmanager
@@ -91,12 +91,12 @@ def use_every_routine(client: Client) -> None:
         ("SELECT public.delete_message_from_queue(m.id) FROM public.main_queue AS m"),
     ]
     for sql in tries:
-        said = ""
+        error_text = ""
         try:
             client.run(sql.replace("%", "%%"))
         except client.Error as error:
-            said = str(error)
-        assert "runs as" not in said
+            error_text = str(error)
+        assert "runs as" not in error_text
 
 
 def shadows(client: Client, trick: str) -> int:

@@ -51,7 +51,7 @@ def test_the_view_shows_the_same_columns_of_every_message(client: Client) -> Non
     assert view[deleted]["deleted_at"] is not None
 
 
-def test_what_was_got_is_invisible_for_its_time_and_then_comes_again(client: Client) -> None:
+def test_what_was_received_is_invisible_for_its_time_and_then_comes_again(client: Client) -> None:
     message_id = client.put(QUEUE, "hello", 0, 600)
     assert [row["id"] for row in client.get(QUEUE)] == [message_id]
     assert client.get(QUEUE) == []
@@ -84,7 +84,7 @@ def test_delete_finishes_a_message_in_every_state_but_done(client: Client, make:
     assert Message.objects.enqueue("again", queue=QUEUE, key="k").outcome == "created"
 
 
-def test_delete_of_what_is_done_or_unknown_changes_nothing_and_says_nothing(client: Client) -> None:
+def test_delete_of_what_is_done_or_unknown_changes_nothing_and_raises_nothing(client: Client) -> None:
     message = factories.done()
     before = factories.rows()
     client.delete(message.pk)
@@ -156,7 +156,7 @@ def test_what_others_have_locked_is_passed_by_however_much_it_is(
     assert [row["id"] for row in other.claim(QUEUE, 3)] == ids[:3]
 
 
-def test_a_get_of_nothing_in_an_open_transaction_holds_up_nobody(
+def test_a_get_of_nothing_in_an_open_transaction_holds_nothing_up(
     client: Client, start_client: Callable[[], Client]
 ) -> None:
     Message.objects.enqueue("later", queue="empty", delay=3600)
@@ -266,7 +266,7 @@ if settings.TEST_DATABASE == "postgres":
         client.run("COMMIT")
         assert heard(listener) == [("django_dbqueue", QUEUE)]
 
-    def test_put_notifies_nobody_where_the_setting_says_so(client: Client, start_client: Callable[[], Client]) -> None:
+    def test_put_notifies_none_where_the_setting_forbids_it(client: Client, start_client: Callable[[], Client]) -> None:
         listener = start_client()
         listener.run("LISTEN django_dbqueue")
         with override_settings(DBQUEUE={"NOTIFY": False}):

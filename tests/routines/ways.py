@@ -102,13 +102,13 @@ NEW = {
     "error": None,
 }  # fmt: skip
 """A row as it came in. Numbers of sessions and tokens are there or not; moments are now, or hours from now."""
-TAKEN = NEW | {
+HELD = NEW | {
     "status": "run", "conn_id": True, "claim_token": True, "claimed_at": "now", "available_at": "+1 h",
     "read_count": 1, "max_reads": MAX_READS, "lease_seconds": LEASE,
 }  # fmt: skip
-BACK = TAKEN | {"status": "n", "conn_id": False, "available_at": "now"}
-DONE = TAKEN | {"status": "y", "available_at": "now", "finished_at": "now"}
-DEAD = TAKEN | {"status": "n", "conn_id": False, "available_at": None, "finished_at": "now"}
+BACK = HELD | {"status": "n", "conn_id": False, "available_at": "now"}
+DONE = HELD | {"status": "y", "available_at": "now", "finished_at": "now"}
+DEAD = HELD | {"status": "n", "conn_id": False, "available_at": None, "finished_at": "now"}
 
 
 def state(message_id: int) -> dict[str, Any]:
@@ -125,14 +125,14 @@ def state(message_id: int) -> dict[str, Any]:
     return row
 
 
-def taken(way: Way, body: str = "hello", *, max_reads: int | None = None) -> Held:
+def claimed(way: Way, body: str = "hello", *, max_reads: int | None = None) -> Held:
     way.put(body, max_reads, None)
     [held] = way.claim(1, LEASE)
     return held
 
 
-def taken_too_long(way: Way, *, max_reads: int | None = None) -> Held:
+def overdue(way: Way, *, max_reads: int | None = None) -> Held:
     """Taken, and the lease is over."""
-    held = taken(way, max_reads=max_reads)
+    held = claimed(way, max_reads=max_reads)
     assert way.extend(held, 0)
     return held

@@ -52,7 +52,7 @@ def _counter_of(connection: Any) -> Callable[..., Any]:
     return lambda sql, params: name(connection, sql, params)
 
 
-def _asked(connection: Any, sql: str) -> list[tuple[Any, ...]]:
+def _rows(connection: Any, sql: str) -> list[tuple[Any, ...]]:
     """Ask on the same session, but past Django, which would count it too."""
     cursor = connection.connection.cursor()
     try:
@@ -67,7 +67,7 @@ def _by_history(connection: Any, sql: str, _params: Any) -> Iterator[list[int]]:
     """MySQL: ROWS_EXAMINED of the statement that this session has just run."""
     rows = [0]
     yield rows
-    [(count, text)] = _asked(connection, _HISTORY)
+    [(count, text)] = _rows(connection, _HISTORY)
     assert str(text)[:6] == sql.strip()[:6], f"the history's last statement is another one: {text}"
     rows[0] = int(count)
 
@@ -82,7 +82,7 @@ def _by_status(connection: Any, _sql: str, _params: Any) -> Iterator[list[int]]:
 
 
 def _handler_reads(connection: Any) -> int:
-    return sum(int(value) for _, value in _asked(connection, "SHOW SESSION STATUS LIKE 'Handler_read%'"))
+    return sum(int(value) for _, value in _rows(connection, "SHOW SESSION STATUS LIKE 'Handler_read%'"))
 
 
 @contextmanager
@@ -95,10 +95,10 @@ def _by_explain(connection: Any, sql: str, params: Any) -> Iterator[list[int]]:
     cursor = connection.connection.cursor()
     try:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params)
-        said = cursor.fetchone()[0]
+        plan = cursor.fetchone()[0]
     finally:
         cursor.close()
-    rows[0] = _rows_of((json.loads(said) if isinstance(said, str) else said)[0]["Plan"])
+    rows[0] = _rows_of((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
 
 
 def _rows_of(node: dict[str, Any]) -> int:

@@ -46,11 +46,11 @@ class Inserting:
                 f"SELECT {', '.join(columns.values())} FROM numbers WHERE n <= {last}"
             )
 
-    def _unsaid(self, model: type[Any], said: dict[str, str]) -> dict[str, str]:
+    def _unsaid(self, model: type[Any], given: dict[str, str]) -> dict[str, str]:
         """What must stand in columns that nobody has said, and that have no default."""
         found = {}
         for field in model._meta.concrete_fields:
-            if field.column in said or field.null or field.has_db_default() or isinstance(field, AutoField):
+            if field.column in given or field.null or field.has_db_default() or isinstance(field, AutoField):
                 continue
             if field.unique:
                 found[field.column] = self._joined("'number-'", "n")

@@ -66,9 +66,9 @@ def paths() -> dict[str, str]:
     home = reverse("admin:app_list", args=["django_dbqueue"])
     for span in SPANS:
         for queue in ("", hot("done")):
-            said = urlencode({"span": span, "queue": queue})
-            found[f"dashboard, {span} {queue}"] = f"{home}?{said}"
-            found[f"figures, {span} {queue}"] = f"{reverse(f'admin:{PREFIX}queue_figures')}?{said}"
+            query = urlencode({"span": span, "queue": queue})
+            found[f"dashboard, {span} {queue}"] = f"{home}?{query}"
+            found[f"figures, {span} {queue}"] = f"{reverse(f'admin:{PREFIX}queue_figures')}?{query}"
     found["dashboard, last page"] = f"{home}?p=99"
     return found | _lists()
 
@@ -78,8 +78,8 @@ def _lists() -> dict[str, str]:
     messages = reverse(f"admin:{PREFIX}message_changelist")
     for state in WORDS:
         for queue in ("", *QUEUES):
-            said = {"state": state} | ({"queue": queue} if queue else {})
-            found[f"{state} {queue}"] = f"{messages}?{urlencode(said)}"
+            query = {"state": state} | ({"queue": queue} if queue else {})
+            found[f"{state} {queue}"] = f"{messages}?{urlencode(query)}"
         found[f"last page of {state}"] = f"{messages}?{urlencode({'state': state, 'p': LIST_CAP // 50})}"
         for task in (TASK, "no.such.task"):
             found[f"{state} of {task}"] = f"{messages}?{urlencode({'state': state, 'task': task})}"

@@ -35,8 +35,8 @@ def main(cron: str, place: int) -> None:
         here()
         return result
 
-    said = {"queue": "tests", "cron": cron, "timezone": "UTC", "missed": "all"}
-    timetable = Timetable(session_of("default"), (read("s", said),) if cron else (), clock("default"))
+    options = {"queue": "tests", "cron": cron, "timezone": "UTC", "missed": "all"}
+    timetable = Timetable(session_of("default"), (read("s", options),) if cron else (), clock("default"))
     with connection.execute_wrapper(count):
         timetable.added = "" if cron else "1"
         timetable.run(0.0)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("options", "error"),
     [
         ({"name": "no name"}, "'no name' is not a queue name"),
         ({"queue": "no queue"}, "'no queue' is not a queue name"),
@@ -30,21 +30,21 @@ pytestmark = pytest.mark.django_db
         ({"key": ""}, "The key has 0 characters"),
     ],
 )
-def test_what_can_not_be_is_refused_and_nothing_is_written(said: dict[str, Any], says: str) -> None:
+def test_what_can_not_be_is_refused_and_nothing_is_written(options: dict[str, Any], error: str) -> None:
     add()
     before = stands()
-    name = said.pop("name", None)
+    name = options.pop("name", None)
     with pytest.raises(InvalidSchedule) as refused:
-        add(name or "t", **said)
-    assert says in str(refused.value)
+        add(name or "t", **options)
+    assert error in str(refused.value)
     if name is None:
         with pytest.raises(InvalidSchedule):
-            Schedule.objects.change("s", **GOOD | said)
+            Schedule.objects.change("s", **GOOD | options)
     assert Schedule.objects.count() == 1
     assert stands().revision == before.revision
 
 
-def test_a_name_that_is_taken_is_refused_and_the_callers_transaction_goes_on() -> None:
+def test_a_name_that_is_in_use_is_refused_and_the_callers_transaction_goes_on() -> None:
     add()
     with transaction.atomic():
         with pytest.raises(InvalidSchedule, match="already a schedule 's'"):
@@ -56,7 +56,7 @@ def test_a_name_that_is_taken_is_refused_and_the_callers_transaction_goes_on() -
 
 
 def test_what_the_code_declares_is_neither_changed_nor_removed() -> None:
-    Worker(plan()).look()
+    Worker(plan()).check()
     with pytest.raises(InvalidSchedule, match="declared in the code"):
         Schedule.objects.change("s", **GOOD)
     with pytest.raises(InvalidSchedule, match="no added schedule 's'"):

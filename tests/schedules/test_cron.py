@@ -80,7 +80,7 @@ def test_a_zone_moves_the_hour_and_utc_does_not() -> None:
     assert [f"{moment:%H:%M}" for moment in hours.values() if moment] == ["03:00", "01:00", "21:30", "07:00"]
 
 
-def test_the_moment_that_it_is_asked_from_is_not_due_again() -> None:
+def test_the_moment_that_it_starts_from_is_not_due_again() -> None:
     minutely, noon = read("* * * * *", "UTC"), datetime(2020, 7, 1, 12, tzinfo=UTC)
     assert minutely.after(noon) == noon + timedelta(minutes=1)
     assert minutely.after(noon - timedelta(microseconds=1)) == noon
@@ -107,7 +107,7 @@ def test_the_last_of_many_is_found_without_walking_them_all(expression: str, zon
     "zone", [BERLIN, "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "America/St_Johns", "Asia/Kolkata"]
 )
 @pytest.mark.parametrize("expression", ["30 1 * * *", "45 1,2 * * *", "0 */2 * * *", "10 2 * * 0", "*/40 * * * * *"])
-def test_what_is_due_does_not_depend_on_where_one_looks_from(expression: str, zone: str) -> None:
+def test_what_is_due_does_not_depend_on_where_one_starts_from(expression: str, zone: str) -> None:
     """In zones whose clocks are changed by half an hour, by two hours, for a month of fasting, or not at all."""
     cron, chance = read(expression, zone), random.Random(f"{expression} {zone}")
     hours = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=number) for number in range(365 * 24)]
@@ -132,7 +132,7 @@ def test_years_of_missed_seconds_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "says"),
+    ("expression", "error"),
     [
         ("", "Wrong number of fields"),
         ("* * * *", "five fields are minute, hour"),
@@ -150,13 +150,13 @@ def test_years_of_missed_seconds_cost_nothing() -> None:
         ("0," * 100 + "0 * * * *", "at most 200 characters"),
     ],
 )
-def test_what_is_no_expression_is_refused_with_a_sentence(expression: object, says: str) -> None:
-    with pytest.raises(InvalidSchedule, match=says):
+def test_what_is_no_expression_is_refused_with_a_sentence(expression: object, error: str) -> None:
+    with pytest.raises(InvalidSchedule, match=error):
         read(expression, "UTC")
 
 
 @pytest.mark.parametrize(
-    ("zone", "says"),
+    ("zone", "error"),
     [
         ("Europe/Berlni", "Did you mean 'Europe/Berlin'?"),
         ("Europe", "There is no time zone 'Europe'"),
@@ -167,8 +167,8 @@ def test_what_is_no_expression_is_refused_with_a_sentence(expression: object, sa
         ("a\0b", "There is no time zone"),
     ],
 )
-def test_what_is_no_zone_is_refused_with_a_sentence(zone: object, says: str) -> None:
-    with pytest.raises(InvalidSchedule, match=says):
+def test_what_is_no_zone_is_refused_with_a_sentence(zone: object, error: str) -> None:
+    with pytest.raises(InvalidSchedule, match=error):
         read("* * * * *", zone)
 
 

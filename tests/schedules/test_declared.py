@@ -17,7 +17,7 @@ from django_dbqueue.schedules import declarations
 NIGHTLY = {"queue": "reports", "cron": "0 3 * * *"}
 
 
-def said_of(declared: Any) -> list[CheckMessage]:
+def messages_of(declared: Any) -> list[CheckMessage]:
     with override_settings(DBQUEUE={"SCHEDULES": declared}):
         return [message for message in run_checks() if message.id and message.id.startswith("dbqueue.")]
 
@@ -27,9 +27,9 @@ def without_cronsim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
 
 
-def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
+def test_good_schedules_raise_nothing_and_are_read_as_they_are_written() -> None:
     full = NIGHTLY | {"timezone": "Europe/Berlin", "missed": "all", "payload": ["x"], "key": "one at a time"}
-    assert said_of({"nightly": NIGHTLY, "full": full}) == []
+    assert messages_of({"nightly": NIGHTLY, "full": full}) == []
     with override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY, "full": full}}, TIME_ZONE="Asia/Tokyo"):
         plain, rich = declarations.of_settings()
     assert (plain.name, plain.queue, plain.missed, plain.payload, plain.key) == (
@@ -44,7 +44,7 @@ def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "says"),
+    ("name", "options", "words"),
     [
         ("nightly", None, "must be a dict of options"),
         ("nightly", {"cron": "0 3 * * *"}, "needs the option 'queue'"),
@@ -64,11 +64,11 @@ def test_good_schedules_are_silent_and_read_as_they_are_said() -> None:
         (None, NIGHTLY, "None is not a queue name"),
     ],
 )
-def test_a_schedule_that_can_not_be_is_an_error_with_its_place(name: Any, options: Any, says: str) -> None:
-    [message] = said_of({"good": NIGHTLY, name: options})
+def test_a_schedule_that_can_not_be_is_an_error_with_its_place(name: Any, options: Any, words: str) -> None:
+    [message] = messages_of({"good": NIGHTLY, name: options})
     assert message.id == "dbqueue.E006"
     assert message.msg.startswith(f"DBQUEUE['SCHEDULES'][{name!r}] is not a valid schedule.")
-    assert says in message.msg
+    assert words in message.msg
     assert message.hint
     with override_settings(DBQUEUE={"SCHEDULES": {name: options}}), pytest.raises(InvalidSchedule, match="SCHEDULES"):
         declarations.of_settings()
@@ -76,16 +76,16 @@ def test_a_schedule_that_can_not_be_is_an_error_with_its_place(name: Any, option
 
 @pytest.mark.parametrize("declared", [None, [], "nightly", 3])
 def test_schedules_that_are_no_dict_are_an_error(declared: Any) -> None:
-    [message] = said_of(declared)
+    [message] = messages_of(declared)
     assert message.id == "dbqueue.E003"
 
 
 @pytest.mark.usefixtures("without_cronsim")
-def test_a_schedule_without_the_library_is_one_error_that_says_what_to_install() -> None:
-    [message] = said_of({"nightly": NIGHTLY, "hourly": NIGHTLY})
+def test_a_schedule_without_the_library_is_one_error_that_names_what_to_install() -> None:
+    [message] = messages_of({"nightly": NIGHTLY, "hourly": NIGHTLY})
     assert message.id == "dbqueue.E007"
     assert "pip install 'django-dbqueue[schedules]'" in message.msg
-    assert said_of({}) == []
+    assert messages_of({}) == []
 
 
 @pytest.mark.django_db
@@ -116,7 +116,7 @@ def test_a_consumers_cron_is_a_schedule_with_its_queues_name(registry: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("options", "error"),
     [
         ({"cron": "every day"}, "is not a cron expression"),
         ({"cron": "* * * * *", "timezone": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
@@ -125,11 +125,11 @@ def test_a_consumers_cron_is_a_schedule_with_its_queues_name(registry: dict[str,
         ({"missed": "skip"}, "but no cron for them"),
     ],
 )
-def test_a_decorator_that_says_what_can_not_be_is_refused_where_it_stands(
-    said: dict[str, Any], says: str, registry: dict[str, Any]
+def test_a_decorator_with_what_can_not_be_is_refused_where_it_stands(
+    options: dict[str, Any], error: str, registry: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidSchedule, match=says):
-        consumer("reports", **said)
+    with pytest.raises(InvalidSchedule, match=error):
+        consumer("reports", **options)
     assert registry == {}
 
 

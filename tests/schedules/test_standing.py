@@ -16,7 +16,7 @@ from tests.schedules.timetables import (
     NEVER_NOW,
     Worker,
     hourly,
-    last_look_was,
+    last_check_was,
     plan,
     sent,
     stands,
@@ -32,7 +32,7 @@ def test_a_new_schedule_begins_now_and_fires_nothing_of_the_past() -> None:
     before = clock("default")
     worker = Worker(plan())
     for _ in range(3):
-        worker.look()
+        worker.check()
     row = stands()
     assert before <= row.last_due <= clock("default")
     assert (row.queue, row.cron, row.timezone, row.last_message_id) == ("tests", HOURLY, "UTC", None)
@@ -47,13 +47,13 @@ def test_of_two_workers_that_add_it_at_once_the_slower_one_changes_nothing() -> 
 
 
 @pytest.mark.parametrize("change", [{"cron": ALSO_HOURLY}, {"timezone": "Asia/Kolkata"}])
-def test_a_changed_schedule_begins_anew_and_fires_nothing_of_the_past(change: dict[str, str]) -> None:
-    Worker(plan()).look()
-    last_look_was(timedelta(hours=5))
+def test_a_changed_schedule_starts_over_and_fires_nothing_of_the_past(change: dict[str, str]) -> None:
+    Worker(plan()).check()
+    last_check_was(timedelta(hours=5))
     before = clock("default")
     worker = Worker(plan(**change))
     for _ in range(3):
-        worker.look()
+        worker.check()
     row = stands()
     assert (row.cron, row.timezone) == (change.get("cron", HOURLY), change.get("timezone", "UTC"))
     assert before <= row.last_due <= clock("default")
@@ -61,9 +61,9 @@ def test_a_changed_schedule_begins_anew_and_fires_nothing_of_the_past(change: di
 
 
 def test_another_queue_payload_or_policy_is_no_other_schedule() -> None:
-    Worker(plan()).look()
-    since = last_look_was(timedelta(hours=5))
-    Worker(plan(queue="other", payload={"new": 1}, missed="all")).look()
+    Worker(plan()).check()
+    since = last_check_was(timedelta(hours=5))
+    Worker(plan(queue="other", payload={"new": 1}, missed="all")).check()
     assert sent() == hourly(since, clock("default"))
     assert {(message.queue, message.payload["new"]) for message in Message.objects.all()} == {("other", 1)}
     assert stands().queue == "other"
@@ -71,29 +71,29 @@ def test_another_queue_payload_or_policy_is_no_other_schedule() -> None:
 
 def test_of_two_versions_the_one_that_was_started_later_has_the_word() -> None:
     older = Worker(plan())
-    older.look()
+    older.check()
     newer = Worker(plan(cron=ALSO_HOURLY))
-    newer.look()
+    newer.check()
     begun = stands()
     for _ in range(3):
-        older.look()
-        newer.look()
+        older.check()
+        newer.check()
     assert (stands().cron, stands().last_due) == (ALSO_HOURLY, begun.last_due)
-    last_look_was(timedelta(hours=3))
-    older.look()
+    last_check_was(timedelta(hours=3))
+    older.check()
     assert sent() == []
-    newer.look()
+    newer.check()
     [due] = sent()
     assert due.minute == AS_FAR
 
 
 def test_the_older_version_has_the_word_again_when_the_newer_one_is_gone() -> None:
     older, newer = Worker(plan()), Worker(plan(cron=ALSO_HOURLY), declared_at=clock("default") + timedelta(seconds=1))
-    newer.look()
-    older.look()
+    newer.check()
+    older.check()
     assert stands().cron == ALSO_HOURLY
     Schedule.objects.update(seen_at=clock("default") - timedelta(seconds=181))
-    older.look()
+    older.check()
     assert stands().cron == HOURLY
 
 
@@ -101,31 +101,31 @@ def test_whoever_declares_the_same_later_strengthens_it() -> None:
     first = Worker(plan())
     between = Worker(plan(cron=ALSO_HOURLY))
     last = Worker(plan())
-    first.look()
-    last.look()
-    between.look()
+    first.check()
+    last.check()
+    between.check()
     assert stands().cron == HOURLY
 
 
 def test_a_living_schedule_is_confirmed_once_a_minute_by_all_workers_together() -> None:
     worker, other = Worker(plan()), Worker(plan(), declared_at=clock("default") - timedelta(hours=1))
-    worker.look()
-    worker.look()
+    worker.check()
+    worker.check()
     seen = stands().seen_at
-    other.look()
+    other.check()
     assert stands().seen_at == seen
     Schedule.objects.update(seen_at=clock("default") - timedelta(seconds=61))
     stale = stands().seen_at
-    other.look()
+    other.check()
     assert stands().seen_at > stale
 
 
-def test_a_schedule_that_nobody_declares_fires_no_more_and_is_forgotten_after_a_month() -> None:
-    Worker(plan(), plan("kept")).look()
+def test_a_schedule_that_is_no_longer_declared_fires_no_more_and_is_forgotten_after_a_month() -> None:
+    Worker(plan(), plan("kept")).check()
     for name in ("s", "kept"):
-        last_look_was(timedelta(hours=5), name)
+        last_check_was(timedelta(hours=5), name)
     worker = Worker(plan("kept"))
-    worker.look()
+    worker.check()
     assert (len(sent("kept")), sent("s")) == (1, [])
     Schedule.objects.forget()
     assert Schedule.objects.count() == 2
@@ -139,47 +139,47 @@ def test_a_schedule_that_nobody_declares_fires_no_more_and_is_forgotten_after_a_
 
 def test_of_missed_times_the_latest_is_enqueued_once() -> None:
     worker = Worker(plan())
-    worker.look()
-    since = last_look_was(timedelta(days=3))
-    worker.look()
-    worker.look()
+    worker.check()
+    since = last_check_was(timedelta(days=3))
+    worker.check()
+    worker.check()
     assert sent() == [hourly(since, clock("default"))[-1]]
 
 
 def test_all_missed_times_are_enqueued_in_order_up_to_a_bound() -> None:
     worker = Worker(plan(missed="all"))
-    worker.look()
-    since = last_look_was(timedelta(hours=50))
-    worker.look()
+    worker.check()
+    since = last_check_was(timedelta(hours=50))
+    worker.check()
     assert sent() == hourly(since, clock("default"))
     Message.objects.all().drop_all("clear")
     Message.objects.all().purge()
-    since = last_look_was(timedelta(days=365))
-    worker.look()
-    worker.look()
+    since = last_check_was(timedelta(days=365))
+    worker.check()
+    worker.check()
     assert sent() == hourly(since, clock("default"))[-CATCH_UP:]
 
 
 def test_skipped_times_are_not_made_up_for_and_the_next_one_comes() -> None:
     worker = Worker(plan(cron=NEVER_NOW, missed="skip"))
-    worker.look()
-    last_look_was(timedelta(days=5 * 366))
-    worker.look()
-    worker.look()
+    worker.check()
+    last_check_was(timedelta(days=5 * 366))
+    worker.check()
+    worker.check()
     assert sent() == []
     assert stands().last_due > clock("default") - timedelta(days=4 * 366)
     minutely = Worker(plan("m", cron="* * * * *", missed="skip"))
-    minutely.look()
-    last_look_was(timedelta(hours=1), "m")
-    minutely.look()
+    minutely.check()
+    last_check_was(timedelta(hours=1), "m")
+    minutely.check()
     [due] = sent("m")
     assert timedelta(0) <= clock("default") - due < timedelta(seconds=120)
 
 
-def test_what_was_missed_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_missed_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker(plan())
-    worker.look()
-    since = last_look_was(timedelta(hours=3))
-    worker.look()
+    worker.check()
+    since = last_check_was(timedelta(hours=3))
+    worker.check()
     first = hourly(since, clock("default"))[0]
     assert f"schedule s missed due times from {first.isoformat()} on; the latest 1 of them were enqueued" in caplog.text

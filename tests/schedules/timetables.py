@@ -11,7 +11,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, Plan, read
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.idle_poll import IdlePoll
-from django_dbqueue.worker.timetable import LOOK_EVERY, Timetable
+from django_dbqueue.worker.timetable import CHECK_EVERY, Timetable
 
 FAR = (datetime.now(UTC) + timedelta(minutes=30)).minute
 """A minute of the hour that does not come while these tests run."""
@@ -23,8 +23,8 @@ NEVER_NOW = "0 0 29 2 *"
 GOOD: dict[str, Any] = {"queue": "tests", "cron": HOURLY, "timezone": "UTC"}
 
 
-def plan(name: str = "s", **said: Any) -> Plan:
-    return read(name, {"queue": "tests", "cron": HOURLY, "timezone": "UTC", **said})
+def plan(name: str = "s", **options: Any) -> Plan:
+    return read(name, {"queue": "tests", "cron": HOURLY, "timezone": "UTC", **options})
 
 
 _starts = count(1)
@@ -39,8 +39,8 @@ class Worker:
         )
         self._now = 0.0
 
-    def look(self) -> None:
-        self._now += LOOK_EVERY
+    def check(self) -> None:
+        self._now += CHECK_EVERY
         self.timetable.run(self._now)
 
 
@@ -48,7 +48,7 @@ def stands(name: str = "s") -> Schedule:
     return Schedule.objects.get(pk=name)
 
 
-def last_look_was(ago: timedelta, name: str = "s") -> datetime:
+def last_check_was(ago: timedelta, name: str = "s") -> datetime:
     """As if no worker had looked for so long; return how far the schedule has come."""
     last_due = clock("default") - ago
     Schedule.objects.filter(pk=name).update(last_due=last_due)
@@ -70,21 +70,21 @@ def hourly(after: datetime, until: datetime) -> list[datetime]:
     return moments
 
 
-def add(name: str = "s", **said: Any) -> Schedule:
-    return Schedule.objects.add(name, **(GOOD | said))
+def add(name: str = "s", **options: Any) -> Schedule:
+    return Schedule.objects.add(name, **(GOOD | options))
 
 
 def seen() -> str:
     """What a worker's idle poll says of added schedules."""
     idle_poll = IdlePoll(session_of("default"), ("tests",), "operations")
-    idle_poll.look("", soon=1.0)
+    idle_poll.check("", soon=1.0)
     return idle_poll.added
 
 
 class Looker(Worker):
     """A worker that is told of added schedules by its idle poll, each time it looks."""
 
-    def look(self) -> None:
-        self._now += LOOK_EVERY
+    def check(self) -> None:
+        self._now += CHECK_EVERY
         self.timetable.added = seen()
         self.timetable.run(self._now)

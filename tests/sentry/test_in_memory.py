@@ -11,7 +11,7 @@ import sentry_sdk
 from django_dbqueue import Envelope, hooks, signals
 from django_dbqueue.contrib.sentry import DBQueueIntegration
 from django_dbqueue.contrib.sentry.check_ins import MAX_SLUG, CheckIn, check_in_of, slug_of
-from django_dbqueue.contrib.sentry.deaths import is_told_already
+from django_dbqueue.contrib.sentry.deaths import is_reported
 from django_dbqueue.models import Message
 from tests.factories import QUEUE, dead
 from tests.sentry.transports import Memory
@@ -87,7 +87,7 @@ def test_a_project_without_the_integration_is_left_alone(init: Callable[..., Non
     assert Memory.kept == []
 
 
-def test_a_death_of_a_message_that_is_gone_is_told_too(init: Callable[..., None]) -> None:
+def test_a_death_of_a_message_that_is_gone_is_reported_too(init: Callable[..., None]) -> None:
     init(DBQueueIntegration())
     signals.message_died.send(Message, queue="q", message_id=2**40, error="ValueError: no\nmore")
     [event] = kept("event")
@@ -96,11 +96,11 @@ def test_a_death_of_a_message_that_is_gone_is_told_too(init: Callable[..., None]
 
 
 def test_log_lines_about_a_death_are_no_second_event() -> None:
-    assert is_told_already({"logger": "django_dbqueue", "extra": {"event": "died"}})
-    assert is_told_already({"logger": "django.tasks", "level": "error"})
-    assert not is_told_already({"logger": "django_dbqueue", "extra": {"event": "lease_lost"}})
-    assert not is_told_already({"logger": "django_dbqueue"})
-    assert not is_told_already({"logger": "shop", "level": "error"})
+    assert is_reported({"logger": "django_dbqueue", "extra": {"event": "died"}})
+    assert is_reported({"logger": "django.tasks", "level": "error"})
+    assert not is_reported({"logger": "django_dbqueue", "extra": {"event": "lease_lost"}})
+    assert not is_reported({"logger": "django_dbqueue"})
+    assert not is_reported({"logger": "shop", "level": "error"})
 
 
 def test_a_check_in_is_that_of_a_schedules_due_time_and_of_nothing_else() -> None:

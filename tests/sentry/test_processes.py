@@ -51,14 +51,14 @@ def test_each_due_time_is_one_check_in_while_workers_are_killed_at_random(
     workers[-1].signal(signal.SIGTERM)
     assert workers[-1].ended() == 0, workers[-1].output
     dues = {message.headers[DUE_HEADER] for message in Message.objects.done("short-lease")}
-    told = envelopes("check_in")
+    seen = envelopes("check_in")
     statuses: dict[str, set[str]] = {}
-    for each in told:
+    for each in seen:
         assert each["monitor_slug"] == "ticks"
         statuses.setdefault(each["check_in_id"], set()).add(each["status"])
     assert len(statuses) == len(dues) == Message.objects.count()
     assert set(map(frozenset, statuses.values())) == {frozenset({"in_progress", "ok"})}
-    assert all(each["duration"] >= 0.3 for each in told if each["status"] == "ok")
+    assert all(each["duration"] >= 0.3 for each in seen if each["status"] == "ok")
 
 
 def test_a_check_in_of_a_message_that_dies_is_an_error_also_if_its_worker_was_killed(
@@ -78,8 +78,8 @@ def test_a_check_in_of_a_message_that_dies_is_an_error_also_if_its_worker_was_ki
 def test_a_death_is_one_event_grouped_by_our_kind_of_failure_and_a_retry_is_none(
     start_worker: Callable[..., Any], envelopes: Callable[[str], list[dict[str, Any]]]
 ) -> None:
-    for say in ("first", "second"):
-        Message.objects.enqueue({"do": "fail", "say": say}, queue="test")
+    for text in ("first", "second"):
+        Message.objects.enqueue({"do": "fail", "text": text}, queue="test")
     Message.objects.enqueue({"do": "fail", "times": 1}, queue="test")
     Message.objects.enqueue({"do": "reject"}, queue="test")
     worker = start_worker("--queues", "test", "--drain")
@@ -97,7 +97,7 @@ def test_a_death_is_one_event_grouped_by_our_kind_of_failure_and_a_retry_is_none
     [frame] = [
         frame
         for frame in raised[0]["exception"]["values"][0]["stacktrace"]["frames"]
-        if frame["function"] == "do_as_told"
+        if frame["function"] == "do_as_ordered"
     ]
     assert frame["filename"].endswith("queue_consumers.py")
 
@@ -111,17 +111,17 @@ def test_a_handlers_run_continues_the_trace_of_the_message_that_it_was_sent_from
     worker = start_worker("--queues", "test", "--drain")
     assert worker.ended() == 0, worker.output
     runs = [each for each in envelopes("transaction") if each["contexts"]["trace"]["op"] == "queue.process"]
-    told = {}
+    seen = {}
     for run in runs:
         trace = run["contexts"]["trace"]
         data = trace["data"]
         assert (run["transaction"], data["messaging.destination.name"]) == ("test", "test")
         assert data["messaging.message.receive.latency"] >= 0
         key = (data["messaging.message.id"], data["messaging.message.retry.count"])
-        told[key] = (trace["status"], trace["trace_id"], trace.get("parent_span_id"))
-    assert told[str(ok.pk), 0] == ("ok", f"{5:032x}", f"{6:016x}")
-    assert told[str(failing.pk), 0][0] == "internal_error"
-    assert told[str(failing.pk), 1][0] == "ok"
+        seen[key] = (trace["status"], trace["trace_id"], trace.get("parent_span_id"))
+    assert seen[str(ok.pk), 0] == ("ok", f"{5:032x}", f"{6:016x}")
+    assert seen[str(failing.pk), 0][0] == "internal_error"
+    assert seen[str(failing.pk), 1][0] == "ok"
 
 
 def test_each_message_of_a_list_has_its_check_in(
@@ -132,13 +132,13 @@ def test_each_message_of_a_list_has_its_check_in(
         Message.objects.enqueue({"do": "ok"}, queue="batches", headers=headers)
     worker = start_worker("--queues", "batches", "--drain")
     assert worker.ended() == 0, worker.output
-    told: dict[str, list[str]] = {}
+    seen: dict[str, list[str]] = {}
     for each in envelopes("check_in"):
-        told.setdefault(each["check_in_id"], []).append(each["status"])
-    assert list(told.values()) == [["in_progress", "ok"]] * 2
+        seen.setdefault(each["check_in_id"], []).append(each["status"])
+    assert list(seen.values()) == [["in_progress", "ok"]] * 2
 
 
-def test_the_first_check_in_tells_the_monitors_crontab(
+def test_the_first_check_in_has_the_monitors_crontab(
     start_worker: Callable[..., Any], envelopes: Callable[[str], list[dict[str, Any]]]
 ) -> None:
     schedules = {"Every.Minute": EVERY_MINUTE | {"timezone": "Europe/Berlin"}}

@@ -18,8 +18,8 @@ def base() -> str:
 
     Empty where neither is a commit of this clone.
     """
-    said = os.environ.get("DBQUEUE_GATE_BASE") or LANDED.read_text().split()[0]
-    return _git("rev-parse", "--verify", "--quiet", f"{said}^{{commit}}").strip()
+    named = os.environ.get("DBQUEUE_GATE_BASE") or LANDED.read_text().split()[0]
+    return _git("rev-parse", "--verify", "--quiet", f"{named}^{{commit}}").strip()
 
 
 def changed_files() -> list[str]:

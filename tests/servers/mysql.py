@@ -55,8 +55,8 @@ class MySQL(PrivateServer):
         program = find_program("mysqld")
         if program is None:
             return False
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-        return "Ver" in said and "MariaDB" not in said
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+        return "Ver" in version and "MariaDB" not in version
 
 
 @contextmanager

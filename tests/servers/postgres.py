@@ -39,8 +39,8 @@ class Postgres(PrivateServer):
             "shared_buffers": "128MB",
             "max_wal_size": "512MB",
         }
-        said = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return [needed_program("postgres", package="postgresql"), "-D", str(self.data), *said]
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        return [needed_program("postgres", package="postgresql"), "-D", str(self.data), *options]
 
     def kill(self) -> None:
         """With its backends, which would otherwise send what they have, and live until they look for it."""

@@ -119,9 +119,9 @@ def end_of(results: Sequence[Result]) -> int:
     return int(any(result.bad for result in results) or not any(result.tested for result in results))
 
 
-def in_random_order(said: Sequence[str]) -> list[str]:
+def in_random_order(given: Sequence[str]) -> list[str]:
     """One seed for the whole run, printed, unless the caller has said one or wants the order of the files."""
-    if any("randomly" in word for word in said):
+    if any("randomly" in word for word in given):
         return []
     seed = f"--randomly-seed={secrets.randbelow(2**32)}"
     print(f"=== in random order; {seed} repeats it", flush=True)
@@ -156,7 +156,7 @@ def run_on(
             version = server_version(url)
             if at_once:
                 return _together(_run_at_once(passes, database, version, url, pytest_arguments))
-            run = partial(_run_pass, database=database, version=version, url=url, said=pytest_arguments, sound=sound)
+            run = partial(_run_pass, database=database, version=version, url=url, given=pytest_arguments, sound=sound)
             return _together([run(each) for each in passes])
     except ServerError as error:
         print(f"=== {database}: NOT TESTED: {error}", flush=True)
@@ -165,12 +165,12 @@ def run_on(
 
 
 def _run_pass(
-    which: Pass, *, database: str, version: str, url: str, said: Sequence[str], sound: Collection[str] | None
+    which: Pass, *, database: str, version: str, url: str, given: Sequence[str], sound: Collection[str] | None
 ) -> Result:
     start = time.monotonic()
     print(f"=== {database} {version}: {which.title}", flush=True)
     with own_directory("report") as report:
-        arguments = [*said, *which.arguments, *second_chance.cached_in(report)]
+        arguments = [*given, *which.arguments, *second_chance.cached_in(report)]
         with second_chance.among_others():
             code = run_pytest(database, url, [*arguments, *which.tests, f"--junitxml={report}/report.xml"])
         result = _counted(report / "report.xml", code, database, version, time.monotonic() - start)
@@ -185,7 +185,7 @@ def _run_pass(
         return result
 
 
-def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, said: Sequence[str]) -> list[Result]:
+def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, given: Sequence[str]) -> list[Result]:
     """Each beside the others, which are its noise; their outputs are shown in turn."""
     start = time.monotonic()
     with ExitStack() as stack:
@@ -194,7 +194,7 @@ def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, 
         running = []
         for each, report in zip(passes, reports, strict=True):
             print(f"=== {database} {version}: {each.title}", flush=True)
-            arguments = [*said, *each.arguments, *each.tests, f"--junitxml={report}/report.xml"]
+            arguments = [*given, *each.arguments, *each.tests, f"--junitxml={report}/report.xml"]
             output = stack.enter_context((report / "output").open("wb"))
             running.append(stack.enter_context(started_pytest(database, url, arguments, output)))
         codes = [ended(process, database) for process in running]
@@ -257,12 +257,12 @@ def _summarise(results: Sequence[Result]) -> None:
         print("\n" + "!" * 78)
         print("!!  MySQL was NOT tested (why: see above). What is green here says nothing of it.")
         print("!" * 78)
-    _say_flaky(results)
+    _print_flaky(results)
     passed, skipped = sum(result.passed for result in results), sum(result.skipped for result in results)
     print(f"\n{passed} passed, {_failures(results)} failed, {skipped} skipped", flush=True)
 
 
-def _say_flaky(results: Sequence[Result]) -> None:
+def _print_flaky(results: Sequence[Result]) -> None:
     for database, flaky in [(result.database, each) for result in results for each in result.flaky]:
         print(
             f"\nFLAKY: {database}: {flaky.test} failed, and passed alone ({flaky.noise}). It said:\n{flaky.traceback}"

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import Ahead, DjangoSession
+from django_dbqueue.sessions.django_session import DjangoSession, Prelude
 from django_dbqueue.sessions.transaction_begin import takes_many
 from tests.factories import claimed, waiting
 
@@ -28,14 +28,14 @@ def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.setitem(options, "multi_statements", False)
     if request.param != "together" and connection.vendor == "postgresql":
         monkeypatch.setitem(options, "server_side_binding", True)
-    _connect_anew()
+    _reconnect()
     yield
     assert not connection.execute_wrappers
     monkeypatch.undo()
-    _connect_anew()
+    _reconnect()
 
 
-def _connect_anew() -> None:
+def _reconnect() -> None:
     connection.close()
     vars(connection.features).pop("uses_server_side_binding", None)  # Django looks once
 
@@ -68,7 +68,7 @@ def test_an_error_of_the_first_statement_is_djangos_and_nothing_stays_open() -> 
         assert waiting().pk
 
 
-def test_a_block_that_says_nothing_begins_nothing() -> None:
+def test_a_block_without_statements_begins_nothing() -> None:
     with DjangoSession("default").transaction(saves_a_journey=True):
         pass
     assert waiting().pk
@@ -83,44 +83,44 @@ def test_the_first_may_be_a_savepoint_or_the_orms() -> None:
     assert Message.objects.get().max_reads == 3
 
 
-def ahead(reads: int, told: list[int]) -> Ahead:
-    return Ahead(Statement(f"UPDATE {TABLE} SET max_reads = %s", (reads,)), told.append)
+def prelude(reads: int, counts: list[int]) -> Prelude:
+    return Prelude(Statement(f"UPDATE {TABLE} SET max_reads = %s", (reads,)), counts.append)
 
 
-def test_what_goes_ahead_is_done_in_the_transaction_before_the_first() -> None:
+def test_a_prelude_is_done_in_the_transaction_before_the_first() -> None:
     waiting(), waiting()
-    told: list[int] = []
+    counts: list[int] = []
     with CaptureQueriesContext(connection) as sent, DjangoSession("default").transaction(saves_a_journey=True):
-        with DjangoSession("default").ahead_of_the_first(ahead(77, told)):
+        with DjangoSession("default").with_first_statement(prelude(77, counts)):
             assert DjangoSession("default").fetch(Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [
                 (77,),
                 (77,),
             ]
         assert change(78) == 2
-    assert told == [2]
+    assert counts == [2]
     assert set(Message.objects.values_list("max_reads", flat=True)) == {78}
     assert sum(TABLE in query["sql"] for query in sent) == (2 if takes_many(connection) else 3)
 
 
-def test_what_follows_what_goes_ahead_is_done_before_the_first() -> None:
+def test_what_follows_a_prelude_is_done_before_the_first() -> None:
     waiting(max_reads=3)
     then = Statement(f"UPDATE {TABLE} SET max_reads = max_reads + %s", (1,))
-    session, told = DjangoSession("default"), list[int]()
+    session, counts = DjangoSession("default"), list[int]()
     with CaptureQueriesContext(connection) as sent, session.transaction(saves_a_journey=True):
-        with session.ahead_of_the_first(ahead(77, told)._replace(then=then)):
+        with session.with_first_statement(prelude(77, counts)._replace(then=then)):
             assert session.fetch(Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [(78,)]
-        with session.ahead_of_the_first(ahead(87, told)._replace(then=then)):
+        with session.with_first_statement(prelude(87, counts)._replace(then=then)):
             pass
         assert session.fetch(Statement(f"SELECT max_reads FROM {TABLE} WHERE id > %s", (0,))) == [(88,)]
-    assert told == [1, 1]
+    assert counts == [1, 1]
     assert sum(TABLE in query["sql"] for query in sent) == (4 if takes_many(connection) else 6)
 
 
-def test_what_goes_ahead_of_a_savepoint_is_not_undone_with_it() -> None:
+def test_a_prelude_of_a_savepoint_is_not_undone_with_it() -> None:
     waiting(max_reads=3)
     with (
         DjangoSession("default").transaction(saves_a_journey=True),
-        DjangoSession("default").ahead_of_the_first(ahead(77, [])),
+        DjangoSession("default").with_first_statement(prelude(77, [])),
     ):
         with transaction.atomic():
             assert change(78) == 1
@@ -129,35 +129,35 @@ def test_what_goes_ahead_of_a_savepoint_is_not_undone_with_it() -> None:
     assert Message.objects.get().max_reads == 77
 
 
-def test_what_goes_ahead_is_done_though_nothing_follows() -> None:
+def test_a_prelude_is_done_though_nothing_follows() -> None:
     waiting()
-    told: list[int] = []
+    counts: list[int] = []
     with (
         DjangoSession("default").transaction(saves_a_journey=True),
-        DjangoSession("default").ahead_of_the_first(ahead(77, told)),
+        DjangoSession("default").with_first_statement(prelude(77, counts)),
     ):
         pass
-    assert (told, Message.objects.get().max_reads) == ([1], 77)
+    assert (counts, Message.objects.get().max_reads) == ([1], 77)
 
 
-def test_whoever_hears_of_what_went_ahead_may_refuse_all_of_it() -> None:
+def test_whoever_hears_of_a_prelude_may_refuse_all_of_it() -> None:
     waiting(max_reads=3)
 
     def refuse(matched: int) -> None:
         raise LookupError(matched)
 
-    refused = ahead(77, [])._replace(check=refuse)
+    refused = prelude(77, [])._replace(check=refuse)
     begun = DjangoSession("default").transaction(saves_a_journey=True)
-    with pytest.raises(LookupError), begun, DjangoSession("default").ahead_of_the_first(refused):
+    with pytest.raises(LookupError), begun, DjangoSession("default").with_first_statement(refused):
         change(78)
     assert Message.objects.get().max_reads == 3
     assert change(79) == 1
 
 
-def test_an_error_behind_what_went_ahead_undoes_both() -> None:
+def test_an_error_behind_a_prelude_undoes_both() -> None:
     waiting(max_reads=3)
     begun = DjangoSession("default").transaction(saves_a_journey=True)
-    with pytest.raises(DatabaseError), begun, DjangoSession("default").ahead_of_the_first(ahead(77, [])):
+    with pytest.raises(DatabaseError), begun, DjangoSession("default").with_first_statement(prelude(77, [])):
         DjangoSession("default").run(Statement("UPDATE no_such_table SET a = %s", (1,)))
     assert Message.objects.get().max_reads == 3
 

@@ -148,7 +148,7 @@ def test_a_message_settles_where_it_was_claimed(other: str) -> None:
     assert (first.settled, second.settled) == (True, True)
 
 
-def test_a_pause_is_looked_up_where_the_queue_lives(other: str) -> None:
+def test_a_pause_is_read_where_the_queue_lives(other: str) -> None:
     with CaptureQueriesContext(connections["default"]) as here:
         Queue.objects.db_manager(other).pause(QUEUE)
         assert Message.objects.db_manager(other).claim(1, queue=QUEUE) == []

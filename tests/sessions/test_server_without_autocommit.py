@@ -42,14 +42,14 @@ def begun_without(without: Callable[[], AbstractContextManager[None]]) -> Iterat
     connection.close()
 
 
-def asked(cursor: Any) -> bool:
+def is_autocommit(cursor: Any) -> bool:
     cursor.execute("SELECT @@SESSION.autocommit")
     return bool(cursor.fetchone()[0])
 
 
 def is_on() -> bool:
     with connection.cursor() as cursor:
-        return asked(cursor)
+        return is_autocommit(cursor)
 
 
 def _enqueue() -> None:
@@ -109,7 +109,7 @@ def test_a_session_that_began_before_the_app_was_ready_is_switched_on_too() -> N
     assert is_on()
 
 
-def test_a_session_that_could_not_be_told_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_could_not_be_set_up_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.close()
     monkeypatch.setattr(MySQL, "autocommits", "SET SESSION no_such_variable = 1")
     with pytest.raises(DatabaseError, match="no_such_variable"):
@@ -122,8 +122,8 @@ def test_a_session_that_could_not_be_told_is_none(monkeypatch: pytest.MonkeyPatc
 def test_a_session_whose_commits_begin_the_next_transaction_keeps_nothing_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said = connection.settings_dict["OPTIONS"]
-    monkeypatch.setitem(said, "init_command", f"{said['init_command']}, completion_type = 'CHAIN'")
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "init_command", f"{options['init_command']}, completion_type = 'CHAIN'")
     connection.close()
     waiting()
     claim_one().ack()
@@ -137,11 +137,11 @@ def test_a_session_of_the_pipeline_commits_too(without: Callable[[], AbstractCon
     with without():
         own = Connection(credentials_of("default"))
     with own:
-        assert asked(own.raw.cursor())
+        assert is_autocommit(own.raw.cursor())
 
 
-def test_the_listener_is_told_of_each_session_once() -> None:
+def test_the_listener_hears_of_each_session_once() -> None:
     autocommit.connect()
     autocommit.connect()
-    told = [name for name, *_ in connection_created.receivers if "django_dbqueue.sessions.autocommit" in name]
-    assert len(told) == 1
+    receivers = [name for name, *_ in connection_created.receivers if "django_dbqueue.sessions.autocommit" in name]
+    assert len(receivers) == 1

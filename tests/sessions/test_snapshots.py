@@ -21,8 +21,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def at_repeatable_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As OPTIONS of a project say it, on a server that judges by snapshots, where it knows how to."""
-    said = connection.settings_dict["OPTIONS"]
-    monkeypatch.setitem(said, "isolation_level", "repeatable read")
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "isolation_level", "repeatable read")
     vars(connections["default"]).pop("_dbqueue_judges_by_snapshots", None)
     connection.close()
     with connection.cursor() as cursor:
@@ -66,7 +66,7 @@ def change(message: Message) -> None:
         *("reject", "release", "extend", "drop", "requeue", "get_by_key"),
     ],
 )
-def test_a_verb_does_what_it_says_with_a_row_that_has_changed_since_the_first_read(
+def test_a_verb_does_what_it_should_with_a_row_that_has_changed_since_the_first_read(
     verb: Callable[[Message], Any], status: str, came_of_it: Any
 ) -> None:
     message = held(key="k")

@@ -10,12 +10,12 @@ _beat = Presence.beat
 _FAULTS = {"KeyError": KeyError, "SystemExit": SystemExit}
 
 
-def _beat_unless_told_otherwise(self: Presence, **said: Any) -> None:
+def _beat_unless_prevented(self: Presence, **fields: Any) -> None:
     """Raise what stands in the file, as long as it is there."""
     file = Path(os.environ["DBQUEUE_TEST_FAULT"])
     if file.exists():
         raise _FAULTS[file.read_text()]("as told")
-    _beat(self, **said)
+    _beat(self, **fields)
 
 
-Presence.beat = _beat_unless_told_otherwise  # type: ignore[method-assign]
+Presence.beat = _beat_unless_prevented  # type: ignore[method-assign]

@@ -76,7 +76,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ids_begin_anew(transactional_db: None) -> Iterator[None]:
+def ids_start_over(transactional_db: None) -> Iterator[None]:
     """A server counts on from the highest id, so that one far away would reach into every later test."""
     yield
     table = Message._meta.db_table

@@ -34,18 +34,18 @@ class Lake:
     def __init__(self, spark: SparkSession, credentials_file: str, root: Path) -> None:
         self.spark, self.credentials_file, self.root = spark, credentials_file, root
 
-    def export(self, **said: Any) -> ExportResult:
-        said = {"older_than": 0.0, **said}
-        return run(self.spark, ExportConfig(credentials_file=self.credentials_file, lake=str(self.root), **said))
+    def export(self, **fields: Any) -> ExportResult:
+        fields = {"older_than": 0.0, **fields}
+        return run(self.spark, ExportConfig(credentials_file=self.credentials_file, lake=str(self.root), **fields))
 
-    def compact(self, **said: Any) -> CompactResult:
+    def compact(self, **fields: Any) -> CompactResult:
         return compact.run(
-            self.spark, CompactConfig(credentials_file=self.credentials_file, lake=str(self.root), **said)
+            self.spark, CompactConfig(credentials_file=self.credentials_file, lake=str(self.root), **fields)
         )
 
-    def erase(self, *keys: str, **said: Any) -> EraseResult:
+    def erase(self, *keys: str, **fields: Any) -> EraseResult:
         return erase.run(
-            self.spark, EraseConfig(credentials_file=self.credentials_file, lake=str(self.root), key=keys, **said)
+            self.spark, EraseConfig(credentials_file=self.credentials_file, lake=str(self.root), key=keys, **fields)
         )
 
     def die(self, job: str, point: str, env: dict[str, str]) -> None:

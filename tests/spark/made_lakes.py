@@ -27,7 +27,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 class MadeLake:
     """How many batches of how many queues, one after the other; each has a file of ``rows`` rows for each queue.
 
-    Messages end ``step`` apart from ``begin`` on, so that a batch takes up ``queues * rows * step``. ``said`` is how
+    Messages end ``step`` apart from ``begin`` on, so that a batch takes up ``queues * rows * step``. ``stated`` is how
     many rows its manifest says for each file, if that is to be more than there are. The checksums are wrong.
     """
 
@@ -36,7 +36,7 @@ class MadeLake:
     queues: int = 5
     rows: int = 20
     step: timedelta = timedelta(seconds=40)
-    said: int | None = None
+    stated: int | None = None
     begin: datetime = BEGIN
 
     def make(self, *, first: int = 0) -> MadeLake:
@@ -52,10 +52,10 @@ class MadeLake:
         return self.begin + batch * self.queues * self.rows * self.step
 
     def _write(self, batch: int) -> None:
-        said = self.said or self.rows
-        files = tuple(self._file(batch, queue, said) for queue in range(self.queues))
+        stated = self.stated or self.rows
+        files = tuple(self._file(batch, queue, stated) for queue in range(self.queues))
         rows, checksum = total(files)
-        span = self.queues * said
+        span = self.queues * stated
         manifest = Manifest(
             lake="lake:made:00000000",
             batch=batch + 1,
@@ -69,8 +69,8 @@ class MadeLake:
         )
         (self.root / FOLDER / manifest.name).write_text(manifest.to_json())
 
-    def _file(self, batch: int, queue: int, said: int) -> LakeFile:
-        first = batch * self.queues * said + queue * said + 1
+    def _file(self, batch: int, queue: int, stated: int) -> LakeFile:
+        first = batch * self.queues * stated + queue * stated + 1
         begin = self.moment(batch) + queue * self.rows * self.step
         moments = [begin + row * self.step for row in range(self.rows)]
         folder = f"queue=q{queue}/day={begin.date()}/batch={batch + 1}"
@@ -79,7 +79,7 @@ class MadeLake:
         ids = list(range(first, first + self.rows))
         pyarrow.parquet.write_table(_table(ids, moments), path, compression="zstd")
         facts = Facts(
-            said, f"{first:016x}", first, first + said - 1,
+            stated, f"{first:016x}", first, first + stated - 1,
             *(each.isoformat(timespec="microseconds") for each in (moments[0], moments[-1])),
         )  # fmt: skip
         return LakeFile(f"{folder}/{path.name}", path.stat().st_size, facts)

@@ -28,8 +28,8 @@ def narrow_account(sessions: int) -> Iterator[Credentials]:
         for sql in _created(account, sessions):
             admin.run(Statement(sql, ()))
     try:
-        said = json.loads(owner.to_json()) | {"user": account, "password": PASSWORD}
-        yield Credentials.parse(json.dumps(said), where="the test")
+        fields = json.loads(owner.to_json()) | {"user": account, "password": PASSWORD}
+        yield Credentials.parse(json.dumps(fields), where="the test")
     finally:
         with Connection(owner) as admin:
             for (session,) in admin.fetch(_sessions(account)):

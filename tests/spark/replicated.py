@@ -44,8 +44,8 @@ def credentials(primary: PrivateServer, replica: Replica) -> Credentials:
 @pytest.fixture
 def options(credentials: Credentials, replica: Replica, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Of empty tables, and a replica that follows."""
-    said = json.loads(credentials.to_json())
-    places = {"credentials_file": said, "replica_file": said | {"port": replica.port}}
+    fields = json.loads(credentials.to_json())
+    places = {"credentials_file": fields, "replica_file": fields | {"port": replica.port}}
     for name, content in places.items():
         (tmp_path / name).write_text(json.dumps(content))
     with Connection(credentials) as own:

@@ -67,10 +67,10 @@ class Outage(logging.Handler):
                 self.server.start()
 
 
-def frame(numbers: range, meanwhile: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+def frame(numbers: range, in_between: Callable[[], None]) -> Iterator[pa.RecordBatch]:
     """Rows in Arrow batches; between two of them something happens."""
     middle = numbers[len(numbers) // 2]
     for number in numbers:
         if number == middle:
-            meanwhile()
+            in_between()
         yield pa.RecordBatch.from_pydict({"json": [str(number)]})

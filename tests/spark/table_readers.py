@@ -30,8 +30,8 @@ def stored() -> None:
 
 
 def reader(credentials_file: str, **options: Any) -> TableReader:
-    said = {"credentials_file": credentials_file, **{name: str(value) for name, value in options.items()}}
-    return TableReader(said, MESSAGES.schema)
+    given = {"credentials_file": credentials_file, **{name: str(value) for name, value in options.items()}}
+    return TableReader(given, MESSAGES.schema)
 
 
 def messages(ids: Any, queue: str = "pages", **columns: Any) -> None:

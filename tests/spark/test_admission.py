@@ -17,7 +17,7 @@ from django.conf import settings
 from django_dbqueue.exceptions import DatabaseAway, InvalidPipeline
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.spark import admission
-from django_dbqueue.spark.admission import admitted, standing
+from django_dbqueue.spark.admission import admitted, open_lasting
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from tests.conftest import ROOT
@@ -49,15 +49,15 @@ def test_a_file_of_sqlite_has_no_sessions_to_count() -> None:
 
 @pytest.mark.parametrize("value", ["-1", "many", "1001", "", "8.5"])
 def test_a_number_of_sessions_that_is_none_is_refused(credentials_file: str, value: str) -> None:
-    said = {"credentials_file": credentials_file, "maxconnections": value}
+    options = {"credentials_file": credentials_file, "maxconnections": value}
     with pytest.raises(InvalidPipeline, match=f"'maxConnections' is '{value}'; it must be a whole number from 0 to"):
-        Credentials.load(said)
+        Credentials.load(options)
 
 
-def test_there_are_eight_unless_it_is_said(credentials_file: str) -> None:
-    said = {"credentials_file": credentials_file}
-    assert Credentials.load(said).max_connections == 8
-    assert Credentials.load({**said, "MAXCONNECTIONS": "0"}).max_connections == 0
+def test_there_are_eight_unless_it_is_set(credentials_file: str) -> None:
+    options = {"credentials_file": credentials_file}
+    assert Credentials.load(options).max_connections == 8
+    assert Credentials.load({**options, "MAXCONNECTIONS": "0"}).max_connections == 0
 
 
 if settings.TEST_DATABASE != "sqlite":
@@ -104,7 +104,7 @@ if settings.TEST_DATABASE != "sqlite":
             each.discard()
         return bool(found)
 
-    def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    def answers_of(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         """Whether there was a place, each time that somebody asked."""
         answers: list[bool] = []
         real = admission._takes_place
@@ -120,7 +120,7 @@ if settings.TEST_DATABASE != "sqlite":
         credentials: Credentials, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first, second = admitted(credentials), admitted(credentials)
-        answers = asked(monkeypatch)
+        answers = answers_of(monkeypatch)
         thread, found = begun(credentials)
         wait_until(lambda: answers.count(False) > 2, "the third to have asked a few times")
         assert not found
@@ -133,7 +133,7 @@ if settings.TEST_DATABASE != "sqlite":
     def test_a_process_that_is_killed_leaves_its_place(
         credentials: Credentials, elsewhere: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        answers = asked(monkeypatch)
+        answers = answers_of(monkeypatch)
         with admitted(credentials):
             thread, found = begun(credentials)
             wait_until(lambda: answers.count(False) > 2, "the places to be taken")
@@ -146,9 +146,9 @@ if settings.TEST_DATABASE != "sqlite":
         opened: list[str] = []
         real = Connection.__init__
 
-        def noted(connection: Connection, said: Credentials) -> None:
+        def noted(connection: Connection, given: Credentials) -> None:
             opened.append(threading.current_thread().name)
-            real(connection, said)
+            real(connection, given)
 
         working = [admitted(credentials), admitted(credentials)]
         monkeypatch.setattr(Connection, "__init__", noted)
@@ -163,10 +163,10 @@ if settings.TEST_DATABASE != "sqlite":
         assert len(set(opened)) == 5
 
     def test_what_stands_waits_for_nothing_and_leaves_a_place_to_tasks(credentials: Credentials) -> None:
-        streams = [standing(credentials) for _ in range(3)]
+        streams = [open_lasting(credentials) for _ in range(3)]
         with admitted(credentials) as task:
             assert task.clock()
-            streams.append(standing(credentials))
+            streams.append(open_lasting(credentials))
         for each in streams:
             assert each.clock()
             each.close()
@@ -175,7 +175,7 @@ if settings.TEST_DATABASE != "sqlite":
         credentials: Credentials, credentials_file: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         messages(range(1, 41))
-        answers = asked(monkeypatch)
+        answers = answers_of(monkeypatch)
         one = reader(credentials_file, pageRows=10, fetchRows=5, maxConnections=1)
         [partition] = one.partitions()
         rows = 0
@@ -193,19 +193,19 @@ if settings.TEST_DATABASE != "sqlite":
         monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
         begun: list[object] = []
 
-        def meanwhile() -> None:
+        def in_between() -> None:
             with admitted(replace(credentials, max_connections=1)) as session:
                 begun.append(session.clock())
 
-        said = {"credentials_file": credentials_file, "queue": "q", "batchSize": "7", "maxConnections": "1", **how}
-        writer = writing.writer_of(said, JSON, overwrite=False)
-        writer.commit([writer.write(frame(range(100), meanwhile))])
+        options = {"credentials_file": credentials_file, "queue": "q", "batchSize": "7", "maxConnections": "1", **how}
+        writer = writing.writer_of(options, JSON, overwrite=False)
+        writer.commit([writer.write(frame(range(100), in_between))])
         assert len(begun) == 1
         assert Message.objects.count() == 100
 
     def test_what_stands_is_counted(credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> None:
-        answers = asked(monkeypatch)
-        stream = standing(credentials)
+        answers = answers_of(monkeypatch)
+        stream = open_lasting(credentials)
         with admitted(credentials):
             assert answers == [True, True]
             thread, found = begun(credentials)
@@ -225,8 +225,8 @@ if settings.TEST_DATABASE != "sqlite":
             first.close()
             thread.join(patience(60))
         found[0].close()
-        said = caplog.messages[0]
-        assert f"All 2 sessions that maxConnections allows on the database '{credentials.name}' are in use" in said
+        logged = caplog.messages[0]
+        assert f"All 2 sessions that maxConnections allows on the database '{credentials.name}' are in use" in logged
 
     def test_a_lock_file_that_is_a_link_is_not_followed(
         credentials: Credentials, tmp_path: Path, caplog: pytest.LogCaptureFixture

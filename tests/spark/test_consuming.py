@@ -33,8 +33,8 @@ def stream(spark: SparkSession, credentials_file: str) -> Any:
     """Reads the queue as a stream, with these options besides."""
 
     def stream(*, format: str = "dbqueue", **options: Any) -> DataFrame:  # noqa: A002 - Spark's word
-        said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", **options}
-        return spark.readStream.format(format).options(**said).load()
+        given = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", **options}
+        return spark.readStream.format(format).options(**given).load()
 
     return stream
 

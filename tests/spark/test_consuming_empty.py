@@ -56,8 +56,8 @@ def begin(spark: SparkSession, credentials_file: str, tmp_path: Path) -> Callabl
             finally:
                 connections.close_all()  # of the thread that Spark calls from
 
-        said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", **options}
-        writer = spark.readStream.format("dbqueue").options(**said).load().writeStream.foreachBatch(keep)
+        given = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", **options}
+        writer = spark.readStream.format("dbqueue").options(**given).load().writeStream.foreachBatch(keep)
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
         return (writer.trigger(**trigger) if trigger else writer).start()
 
@@ -111,8 +111,8 @@ def test_a_query_begins_on_an_empty_queue_and_takes_what_comes_later(
 
 def test_streams_share_a_queue_and_no_message_comes_to_two(begin: Callable[..., StreamingQuery]) -> None:
     shards = {name: Seen() for name in ("one", "two", "three")}
-    said = {"maxMessagesPerTrigger": "4"}
-    queries = [begin(seen, ALWAYS, checkpoint=name, stream=name, **said) for name, seen in shards.items()]
+    given = {"maxMessagesPerTrigger": "4"}
+    queries = [begin(seen, ALWAYS, checkpoint=name, stream=name, **given) for name, seen in shards.items()]
     try:
         wait_until(lambda: all(seen.batches for seen in shards.values()), "all of them to run")
         ids = enqueue(60)

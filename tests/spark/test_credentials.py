@@ -22,14 +22,14 @@ WHOLE = Credentials("mysql", "queue", host="db.example", port=3307, user="spark"
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
-def test_a_url_says_everything_with_its_reserved_characters_escaped(scheme: str) -> None:
+def test_a_url_has_everything_with_its_reserved_characters_escaped(scheme: str) -> None:
     assert Credentials.parse(f"{scheme}://spark:{IN_URL}@db.example:3307/queue\n", where="the file f") == WHOLE
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
 def test_what_follows_the_question_mark_goes_to_the_driver(scheme: str) -> None:
-    said = Credentials.parse(f"{scheme}://u@[::1]/queue?sslmode=require", where="the file f")
-    assert said == Credentials("postgresql", "queue", host="::1", user="u", options={"sslmode": "require"})
+    parsed = Credentials.parse(f"{scheme}://u@[::1]/queue?sslmode=require", where="the file f")
+    assert parsed == Credentials("postgresql", "queue", host="::1", user="u", options={"sslmode": "require"})
 
 
 def test_the_path_of_a_sqlite_url_is_absolute() -> None:
@@ -118,20 +118,20 @@ def test_a_file_that_is_no_text_is_refused_without_repeating_it(tmp_path: Path) 
     assert refused.value.__context__ is None
 
 
-def test_what_a_driver_says_of_a_secret_is_hidden() -> None:
-    said = replace(WHOLE, options={"ssl_key_password": "within", "charset": "utf8mb4"})
-    assert said.hidden_in(f"{SECRET} and within, utf8mb4") == "*** and ***, utf8mb4"
-    assert "within" not in repr(said)
+def test_what_a_driver_shows_of_a_secret_is_hidden() -> None:
+    parsed = replace(WHOLE, options={"ssl_key_password": "within", "charset": "utf8mb4"})
+    assert parsed.hidden_in(f"{SECRET} and within, utf8mb4") == "*** and ***, utf8mb4"
+    assert "within" not in repr(parsed)
 
 
 @pytest.mark.parametrize("name", ["password", "User", "URL", "host", "dbtable_password"][:4])
-def test_an_option_that_says_a_secret_is_refused_by_its_name(name: str) -> None:
+def test_an_option_that_is_a_secret_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(InvalidPipeline, match=f"option '{name.lower()}'") as refused:
         Credentials.load({name: SECRET, "credentials_file": "f"})
     assert SECRET not in str(refused.value)
 
 
-def test_options_that_name_no_place_say_which_ones_there_are() -> None:
+def test_options_that_name_no_place_get_those_that_there_are() -> None:
     with pytest.raises(InvalidPipeline, match=r"credentials_file.*credentials_env"):
         Credentials.load({"queue": "emails"})
 

@@ -62,8 +62,8 @@ def test_what_has_the_key_is_gone_from_archive_and_lake_and_all_else_is_as_it_wa
     Step.objects.create(message_id=1, name="s", kind="value", token=1, read_count=1)
     lake.compact()
 
-    told = lake.erase(KEY, dry_run=True)
-    assert (told.archived, told.exported, told.files) == (2, 6, 3)
+    counted = lake.erase(KEY, dry_run=True)
+    assert (counted.archived, counted.exported, counted.files) == (2, 6, 3)
     assert everything(lake) == before
 
     lake.delta.create_checkpoint()

@@ -74,5 +74,5 @@ def test_the_data_source_is_found_by_spark_and_works_without_django(credentials_
         timeout=patience(240),
     )
     assert ran.returncode == 0, ran.stderr
-    [said] = [line for line in ran.stdout.splitlines() if line.startswith("READ ")]
-    assert said == "READ " + str(["written by Django", "written by Spark"])
+    [line_read] = [line for line in ran.stdout.splitlines() if line.startswith("READ ")]
+    assert line_read == "READ " + str(["written by Django", "written by Spark"])

@@ -44,7 +44,7 @@ def test_a_lake_of_another_database_is_refused(lake: Lake) -> None:
 
 
 @pytest.mark.once
-def test_a_second_exporter_is_told_who_is_at_it(lake: Lake) -> None:
+def test_a_second_exporter_learns_who_is_at_it(lake: Lake) -> None:
     there = archive(2)
     credentials = credentials_of("default")
 
@@ -140,7 +140,7 @@ def _delete_the_manifest(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("damage", "error"),
     [
         (_truncate, "has 100 bytes instead of"),
         (_flip_a_bit, r"can't be read|holds 5 rows with the checksum"),
@@ -151,12 +151,12 @@ def _delete_the_manifest(lake: Lake) -> None:
     ],
 )
 @pytest.mark.once
-def test_nothing_is_purged_whose_lake_is_damaged(lake: Lake, damage: Any, says: str) -> None:
+def test_nothing_is_purged_whose_lake_is_damaged(lake: Lake, damage: Any, error: str) -> None:
     there = archive(5)
     lake.export(keep=True)
     damage(lake)
 
-    with pytest.raises(LakeDamaged, match=says):
+    with pytest.raises(LakeDamaged, match=error):
         lake.export()
     assert ids() == there
 

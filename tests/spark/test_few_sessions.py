@@ -82,8 +82,8 @@ if settings.TEST_DATABASE != "sqlite":
             """Return what each of the steps came to, once all of them have ended."""
             while not self.has_ended():
                 continue
-            said: dict[str, Any] = json.loads((self._directory / "results.json").read_text())
-            return said
+            results: dict[str, Any] = json.loads((self._directory / "results.json").read_text())
+            return results
 
     @contextmanager
     def driven(directory: Path, account: Credentials, steps: Sequence[str], *, sessions: int) -> Iterator[Driver]:

@@ -32,18 +32,18 @@ def test_the_flights_come_in_go_into_the_lake_and_come_again(spark: SparkSession
     midnight = LATE.replace("517,515", "2400,2359").replace("N14228", "NA")
     story = write_file(tmp_path / "story.csv", *STORY, midnight)
 
-    said = run("ingest", "--file", str(story))
+    text = run("ingest", "--file", str(story))
 
     expected = {departure.key: departure.payload for departure in read_departures(story)}
     assert {message.key: message.payload for message in Message.objects.all()} == expected
-    assert said.count("is published: 6 messages created") == said.count("was published before: nothing was added") == 1
+    assert text.count("is published: 6 messages created") == text.count("was published before: nothing was added") == 1
     assert (AirportDelay.objects.count(), CarrierDelay.objects.count(), Ingest.objects.get().created) == (2, 4, 6)
 
     done = Message.objects.claim(6, queue=DEPARTURES_QUEUE)
     [dead] = [message for message in done if message.payload["departed"] is None]
     dead.reject("cancelled: no departure time")
     Message.objects.ack([message for message in done if message is not dead])
-    said = run("history", "--lake", str(tmp_path / "lake"))
+    text = run("history", "--lake", str(tmp_path / "lake"))
 
     assert not Message.objects.done(DEPARTURES_QUEUE).exists()
     [again] = Message.objects.ready(DEPARTURES_QUEUE)
@@ -51,8 +51,8 @@ def test_the_flights_come_in_go_into_the_lake_and_come_again(spark: SparkSession
     assert again.headers["dbqueue.replayed_from"]["message"] == dead.pk
     [cell] = QueueStatistic.objects.all()
     assert (cell.messages, cell.dead) == (6, 1)
-    assert f"{cell.hour:%Y-%m-%d %H:%M} departures" in said
-    assert "█" * 40 + " 6" in said
+    assert f"{cell.hour:%Y-%m-%d %H:%M} departures" in text
+    assert "█" * 40 + " 6" in text
 
 
 def test_without_a_lake_or_a_file_nothing_begins(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def stream(credentials_file: str) -> Iterator[Callable[[str], ClaimStreamReader]
     made: list[ClaimStreamReader] = []
 
     def stream(name: str) -> ClaimStreamReader:
-        said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": name}
-        made.append(ClaimStreamReader(said, MESSAGES.schema))
+        options = {"credentials_file": credentials_file, "queue": QUEUE, "stream": name}
+        made.append(ClaimStreamReader(options, MESSAGES.schema))
         return made[-1]
 
     yield stream

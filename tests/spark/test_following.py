@@ -37,8 +37,8 @@ def follow(credentials_file: str) -> Iterator[Any]:
     made: list[HistoryStreamReader] = []
 
     def follow(reader: str = "r", **options: Any) -> HistoryStreamReader:
-        said = {"credentials_file": credentials_file, "source": "history", "reader": reader, **options}
-        stream = reader_of({name: str(value) for name, value in said.items()}, HISTORY.schema)
+        given = {"credentials_file": credentials_file, "source": "history", "reader": reader, **options}
+        stream = reader_of({name: str(value) for name, value in given.items()}, HISTORY.schema)
         assert isinstance(stream, HistoryStreamReader)
         made.append(stream)
         return stream
@@ -141,7 +141,7 @@ def test_available_now_ends_with_what_was_there_when_it_began(follow: Any) -> No
     assert stream.latestOffset(end, ReadAllAvailable()) == end
 
 
-def test_a_batch_that_is_asked_for_again_is_the_same(follow: Any) -> None:
+def test_a_batch_that_is_requested_again_is_the_same(follow: Any) -> None:
     archive(6)
     stream = follow()
     start = stream.initialOffset()
@@ -164,7 +164,7 @@ def test_readers_are_independent(follow: Any) -> None:
     assert (position("quick"), position("slow")) == (there[-1], there[0] - 1)
 
 
-def test_a_restart_whose_rows_were_purged_after_it_was_forgotten_says_so(follow: Any, own: Connection) -> None:
+def test_a_restart_whose_rows_were_purged_after_it_was_forgotten_fails(follow: Any, own: Connection) -> None:
     there = archive(6)
     stream = follow()
     stream.initialOffset()
@@ -211,7 +211,7 @@ def test_a_task_whose_rows_were_purged_before_it_read_them_fails_and_skips_none(
         list(stream.read(piece))
 
 
-def test_a_name_that_begins_anew_at_older_rows_holds_them_again(follow: Any) -> None:
+def test_a_name_that_starts_over_at_older_rows_holds_them_again(follow: Any) -> None:
     there = archive(4)
     stream = follow()
     stream.initialOffset()
@@ -246,7 +246,7 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions to end
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
         ({"reader": ""}, "'reader' is empty"),
         ({"reader": "two words"}, "'two words' must be"),
@@ -260,8 +260,8 @@ if settings.TEST_DATABASE != "sqlite":  # which has no sessions to end
         ({"queue": "no such name"}, "'no such name'"),
     ],
 )
-def test_an_option_that_can_not_be_is_named(follow: Any, options: dict[str, str], says: str) -> None:
-    with pytest.raises(InvalidPipeline, match=says):
+def test_an_option_that_can_not_be_is_named(follow: Any, options: dict[str, str], error: str) -> None:
+    with pytest.raises(InvalidPipeline, match=error):
         follow(**options)
 
 
@@ -272,7 +272,7 @@ def test_it_has_to_have_a_name(credentials_file: str) -> None:
 
 if settings.TEST_DATABASE != "sqlite":  # which has one writer, whoever it is
 
-    def test_nobody_begins_beside_a_purge(follow: Any, own: Connection) -> None:
+    def test_nothing_begins_during_a_purge(follow: Any, own: Connection) -> None:
         """Who begins to read waits for a purge that has looked at the readers, and begins behind what it deletes."""
         there = archive(4)
         stream = follow()

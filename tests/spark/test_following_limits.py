@@ -26,11 +26,11 @@ def test_too_few_rows_wait_for_more_and_each_is_counted_once(
     assert stream.latestOffset(start, limit) == start
     assert stream.reportLatestOffset()["id"] == there[-1], "what waits is left to be read"
     there += archive(1)
-    asked: list[tuple[Any, ...]] = []
+    sent: list[tuple[Any, ...]] = []
     real = Connection.fetch
-    monkeypatch.setattr(Connection, "fetch", lambda own, said: (asked.append(said.params), real(own, said))[1])
+    monkeypatch.setattr(Connection, "fetch", lambda own, one: (sent.append(one.params), real(own, one))[1])
     assert stream.latestOffset(start, limit) == start
-    assert asked[-1][0] == there[1]
+    assert sent[-1][0] == there[1]
     there += archive(3)
     assert read(stream, start, stream.latestOffset(start, limit)) == there
 

@@ -16,7 +16,7 @@ from django_dbqueue.spark.connection import Connection
 from tests.process.conftest import wait_until
 from tests.spark.archives import archive, ids, ids_of
 from tests.spark.test_following import purge_to
-from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, ready, say_go
+from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, let_go_on, ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,8 +30,8 @@ def history(spark: SparkSession, credentials_file: str) -> Any:
     """The history as a stream, with these options besides."""
 
     def history(**options: Any) -> DataFrame:
-        said = {"credentials_file": credentials_file, "source": "history", "reader": "r", **options}
-        return spark.readStream.format("dbqueue").options(**said).load()
+        given = {"credentials_file": credentials_file, "source": "history", "reader": "r", **options}
+        return spark.readStream.format("dbqueue").options(**given).load()
 
     return history
 
@@ -98,7 +98,7 @@ def test_a_reader_misses_none_while_producers_and_archivers_run(
             assert time.monotonic() < deadline
         with ready(worker_env) as processes:
             for process in processes:
-                say_go(process)
+                let_go_on(process)
             while any(each.poll() is None for each in processes[:PRODUCERS]) or Message.objects.exists():
                 assert time.monotonic() < deadline, "the table did not become empty"
             ends = [process.communicate(timeout=PATIENCE) for process in processes[PRODUCERS:]]

@@ -69,7 +69,7 @@ def test_what_is_published_is_what_enqueue_would_have_written() -> None:
         "x", queue=QUEUE, group="a", delay=600, priority=3, max_reads=2, lease=7.5, headers={"a": 1}
     )
     left = ("id", "created_at", "due_at")
-    _ahead, by_job, by_python = Message.objects.order_by("pk").values()
+    _first, by_job, by_python = Message.objects.order_by("pk").values()
     assert {name: value for name, value in by_job.items() if name not in left} == {
         name: value for name, value in by_python.items() if name not in left
     }
@@ -86,14 +86,14 @@ def test_a_long_stage_is_in_line_whole_and_behind_those_that_wait_already(monkey
     assert [batch for batch in drained() if batch != ["none"] * 4][1:] == [["second"], *([each] for each in range(8))]
 
 
-def test_a_key_that_is_taken_puts_nobody_into_a_line() -> None:
+def test_a_key_that_is_in_use_puts_none_into_a_line() -> None:
     Message.objects.enqueue("first", queue=QUEUE, key="k")
     run = number()
     assert publish(stage([*grouped(["x"], key="k"), *grouped([1, 2])], run=run), run=run).ignored == 1
     assert sorted(str(payload) for batch in drained() for payload in batch) == ["1", "2", "first"]
 
 
-def test_a_job_that_is_published_again_adds_nobody_to_a_line() -> None:
+def test_a_job_that_is_published_again_adds_none_to_a_line() -> None:
     for run in (number(), number()):
         publish(stage(grouped([1, 2]), run=run), run=run)
     assert drained() == [[1], [2]]
@@ -117,20 +117,20 @@ def test_rows_written_directly_are_in_line_too() -> None:
 
 
 def test_messages_without_a_group_are_written_with_no_statement_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    statements: list[str] = []
     for verb in ("run", "fetch"):
         real = getattr(Connection, verb)
 
         def noted(self: Connection, statement: Any, real: Any = real) -> Any:
-            asked.append(statement.sql)
+            statements.append(statement.sql)
             return real(self, statement)
 
         monkeypatch.setattr(Connection, verb, noted)
     run = number()
     publish(stage([1, 2], run=run), run=run)
     write_directly([Envelope(3)], [Envelope(4)])
-    assert len(asked) > 8
-    assert [sql for sql in asked if "lane" in sql or "group_name" in sql or "_line" in sql] == []
+    assert len(statements) > 8
+    assert [sql for sql in statements if "lane" in sql or "group_name" in sql or "_line" in sql] == []
 
 
 def test_a_job_that_cannot_kick_is_published_all_the_same(

@@ -32,8 +32,8 @@ def frame_of(spark: SparkSession) -> DataFrame:
 
 
 def write(df: DataFrame, credentials_file: str, **options: str) -> None:
-    said = {"credentials_file": credentials_file, "queue": QUEUE} | options
-    df.write.format("dbqueue").mode("append").options(**said).save()
+    given = {"credentials_file": credentials_file, "queue": QUEUE} | options
+    df.write.format("dbqueue").mode("append").options(**given).save()
 
 
 def drained() -> list[list[Any]]:

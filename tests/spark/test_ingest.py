@@ -28,8 +28,8 @@ AA3,JFK,90,2026-11-21
 """
 
 
-def run(spark: SparkSession, credentials_file: str, **said: Any) -> Published:
-    config = IngestConfig(credentials_file=credentials_file, **{"queue": "ingested", "job_id": "one"} | said)
+def run(spark: SparkSession, credentials_file: str, **fields: Any) -> Published:
+    config = IngestConfig(credentials_file=credentials_file, **{"queue": "ingested", "job_id": "one"} | fields)
     return ingest.run(spark, config)
 
 
@@ -76,7 +76,7 @@ def test_columns_are_mapped_by_expressions(spark: SparkSession, credentials_file
     assert other["due_at"] - other["created_at"] == timedelta(seconds=90)
 
 
-def test_the_same_name_again_adds_nothing_and_says_so(
+def test_the_same_name_again_adds_nothing_and_reports_it(
     spark: SparkSession, credentials_file: str, csv: dict[str, Any]
 ) -> None:
     first, again = (run(spark, credentials_file, **csv) for _ in range(2))
@@ -96,7 +96,7 @@ def test_what_else_spark_reads_goes_in_too(
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("fields", "words"),
     [
         ({"column": (("kye", "flight"),)}, "no column 'kye'"),
         ({"column": (("key", "flight"), ("key", "origin"))}, "2 times"),
@@ -109,10 +109,10 @@ def test_what_else_spark_reads_goes_in_too(
     ],
 )
 def test_what_can_not_be_is_refused_and_nothing_is_enqueued(
-    spark: SparkSession, credentials_file: str, csv: dict[str, Any], said: dict[str, Any], words: str
+    spark: SparkSession, credentials_file: str, csv: dict[str, Any], fields: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(Exception, match=words) as refusal:
-        run(spark, credentials_file, **csv | said)
+        run(spark, credentials_file, **csv | fields)
     if "priority" not in words:  # which the writer says, through Spark
         assert isinstance(refusal.value, InvalidPipeline)
     assert not Message.objects.exists()

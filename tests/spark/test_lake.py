@@ -48,17 +48,17 @@ def test_plain_spark_duckdb_pandas_and_readers_of_delta_read_the_same_rows(lake:
 
 
 def _require_the_same_rows(lake: Lake, *, more: int = 0) -> None:
-    said: dict[str, Any] = {"spark": lake.spark, "root": str(lake.root)}
+    names: dict[str, Any] = {"spark": lake.spark, "root": str(lake.root)}
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
-        exec(block, said)
+        exec(block, names)
 
     read = {
-        "read_lake": [row.asDict() for row in said["rows"].collect()],
-        "plain Spark": [row.asDict() for row in said["plain"].collect()],
-        "DuckDB": said["in_duckdb"],
-        "pandas": _records(said["in_pandas"]),
-        "pandas by Delta": _records(said["delta_in_pandas"]),
-        "Polars by Delta": said["delta_in_polars"].to_dicts(),
+        "read_lake": [row.asDict() for row in names["rows"].collect()],
+        "plain Spark": [row.asDict() for row in names["plain"].collect()],
+        "DuckDB": names["in_duckdb"],
+        "pandas": _records(names["in_pandas"]),
+        "pandas by Delta": _records(names["delta_in_pandas"]),
+        "Polars by Delta": names["delta_in_polars"].to_dicts(),
     }
     expected = sorted(map(_plain, read.pop("read_lake")))
     assert len(expected) == 15 + more

@@ -36,17 +36,17 @@ def test_any_text_that_was_cut_off_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "says"),
+    ("name", "number", "error"),
     [
         *((name, getattr(MANIFEST, name) + 1, "changed") for name in ("rows", "first_id", "last_id", "batch")),
         ("format", 3, "format 3"),
     ],
 )
-def test_a_number_that_is_another_breaks_the_seal_or_is_of_the_future(name: str, number: int, says: str) -> None:
-    said = json.loads(MANIFEST.to_json()) | {name: number}
+def test_a_number_that_is_another_breaks_the_seal_or_is_of_the_future(name: str, number: int, error: str) -> None:
+    document = json.loads(MANIFEST.to_json()) | {name: number}
 
-    with pytest.raises(LakeDamaged, match=says):
-        Manifest.parse(json.dumps(said), where="here")
+    with pytest.raises(LakeDamaged, match=error):
+        Manifest.parse(json.dumps(document), where="here")
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "7", '"seal"', "{}", "\x00"])

@@ -115,7 +115,7 @@ def test_a_lake_of_format_1_is_read_folded_and_merged(
     assert all(each.facts is not None for each in snapshot.files)
 
 
-def _in_format_1(said: dict[str, Any]) -> str:
-    del said["seal"], said["sequence"]
-    said |= {"format": 1, "files": [{"path": each["path"], "bytes": each["bytes"]} for each in said["files"]]}
-    return json.dumps({**said, "seal": _seal(said)})
+def _in_format_1(document: dict[str, Any]) -> str:
+    del document["seal"], document["sequence"]
+    document |= {"format": 1, "files": [{"path": each["path"], "bytes": each["bytes"]} for each in document["files"]]}
+    return json.dumps({**document, "seal": _seal(document)})

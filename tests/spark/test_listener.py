@@ -48,12 +48,12 @@ def row(name: str) -> StreamProgress:
 
 def event(**source: Any) -> QueryProgressEvent:
     """A batch's event, as Spark's JSON has it."""
-    said = {"description": "a source", "startOffset": None, "endOffset": None, "latestOffset": None}
-    said |= {"numInputRows": 0, "inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0, "metrics": {}}
+    given = {"description": "a source", "startOffset": None, "endOffset": None, "latestOffset": None}
+    given |= {"numInputRows": 0, "inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0, "metrics": {}}
     progress = {
         "id": "4779037e-56db-40e7-9179-aa41aa87144a", "runId": "4779037e-56db-40e7-9179-aa41aa87144b", "name": None,
         "timestamp": "2026-11-25T00:00:00Z", "batchId": 1, "batchDuration": 1, "durationMs": {}, "eventTime": {},
-        "stateOperators": [], "sources": [said | source], "observedMetrics": {},
+        "stateOperators": [], "sources": [given | source], "observedMetrics": {},
         "sink": {"description": "a sink", "numOutputRows": 0, "metrics": {}},
     }  # fmt: skip
     return QueryProgressEvent(StreamingQueryProgress.fromJson(progress))
@@ -76,8 +76,8 @@ def test_operators_see_what_the_queries_of_a_session_do(
             if fail:
                 raise RuntimeError("the sink said no")
 
-        said = {"credentials_file": credentials_file, "maxMessagesPerTrigger": "3", **options}
-        frame = spark.readStream.format("dbqueue").options(**said).load()
+        given = {"credentials_file": credentials_file, "maxMessagesPerTrigger": "3", **options}
+        frame = spark.readStream.format("dbqueue").options(**given).load()
         writer = frame.writeStream.foreachBatch(work)
         place = str(tmp_path / options.get("source", "messages"))
         writer.option("checkpointLocation", place).trigger(availableNow=True).start().awaitTermination()
@@ -100,9 +100,9 @@ def test_operators_see_what_the_queries_of_a_session_do(
         assert row("reader:r").backlog == 0
     finally:
         spark.streams.removeListener(heard)
-    told = str(list_streams.run(None, StreamsConfig(credentials_file=credentials_file)))
-    assert "7 messages read, the last batch at 20" in told
-    assert "failed 1 times" in told
+    output = str(list_streams.run(None, StreamsConfig(credentials_file=credentials_file)))
+    assert "7 messages read, the last batch at 20" in output
+    assert "failed 1 times" in output
     assert "4 messages read" in str(readers.run(None, ReadersConfig(credentials_file=credentials_file)))
 
 

@@ -90,8 +90,8 @@ def consuming(credentials_file: str) -> Iterator[Callable[[StructType], ClaimStr
     begun: list[ClaimStreamReader] = []
 
     def consuming(schema: StructType) -> ClaimStreamReader:
-        said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", "numPartitions": "2"}
-        begun.append(ClaimStreamReader(said, schema))
+        options = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s", "numPartitions": "2"}
+        begun.append(ClaimStreamReader(options, schema))
         return begun[-1]
 
     yield consuming
@@ -150,8 +150,8 @@ def test_a_stream_with_a_schema_of_one_column_puts_every_row_into_the_sink(
 ) -> None:
     keys = [None if number % 2 else f"k{number}" for number in range(1_000)]
     Message.objects.bulk_create([Message(queue=QUEUE, key=key, body="1") for key in keys])
-    said = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s"}
-    frame: DataFrame = spark.readStream.format("dbqueue").options(**said).schema("key string").load()
+    options = {"credentials_file": credentials_file, "queue": QUEUE, "stream": "s"}
+    frame: DataFrame = spark.readStream.format("dbqueue").options(**options).schema("key string").load()
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
     assert writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(patience(120))
     found = [row.key for row in spark.read.schema("key string").parquet(str(tmp_path / "out")).collect()]

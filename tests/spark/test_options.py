@@ -10,8 +10,8 @@ from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.spark.source_options import Options
 
 
-def options(**said: str) -> Options:
-    return Options.of(said, known=("pageRows", "queue", "direct", "mode", "since"))
+def options(**given: str) -> Options:
+    return Options.of(given, known=("pageRows", "queue", "direct", "mode", "since"))
 
 
 def test_names_are_read_in_any_case() -> None:
@@ -19,7 +19,7 @@ def test_names_are_read_in_any_case() -> None:
     assert options(pagerows="7").whole("pageRows", 1) == 7
 
 
-def test_what_was_not_said_has_its_default() -> None:
+def test_what_was_not_set_has_its_default() -> None:
     nothing = options()
     assert nothing.whole("pageRows", 5) == 5
     assert nothing.whole("pageRows") is None
@@ -62,7 +62,7 @@ def test_a_flag_is_true_or_false() -> None:
         options(direct="yes").flag("direct")
 
 
-def test_a_required_option_says_why() -> None:
+def test_a_required_option_has_a_reason() -> None:
     with pytest.raises(InvalidPipeline, match="'queue' is missing: it says where to"):
         options().required("queue", "it says where to.")
 

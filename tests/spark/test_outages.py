@@ -92,8 +92,8 @@ if settings.TEST_DATABASE in OURS:
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
-        said = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
-        writer = writing.writer_of(said, JSON, overwrite=False)
+        given = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
+        writer = writing.writer_of(given, JSON, overwrite=False)
         staged = writer.write(frame(range(100), outage.begin))
         writer.commit([staged])
         assert sorted(map(int, ask("SELECT body FROM django_dbqueue_message"))) == [*range(100)]
@@ -104,7 +104,7 @@ if settings.TEST_DATABASE in OURS:
         monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
         real, commits = write_tasks.run_together, []
 
-        def lose_the_reply(session: Lasting, statements: Any, **said: Any) -> int:
+        def lose_the_reply(session: Lasting, statements: Any, **keywords: Any) -> int:
             def ask(work: Any) -> Any:
                 def done_and_lost(connection: Connection) -> Any:
                     result = work(connection)
@@ -117,11 +117,11 @@ if settings.TEST_DATABASE in OURS:
                 return Lasting.ask(session, done_and_lost)
 
             monkeypatch.setattr(session, "ask", ask)
-            return real(session, statements, **said)
+            return real(session, statements, **keywords)
 
         monkeypatch.setattr(write_tasks, "run_together", lose_the_reply)
-        said = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
-        writer = writing.writer_of(said, JSON, overwrite=False)
+        given = {**options, "queue": "q", "job_id": "j", "batchSize": "7"}
+        writer = writing.writer_of(given, JSON, overwrite=False)
         writer.commit([writer.write(frame(range(40), lambda: None))])
         assert sorted(map(int, ask("SELECT body FROM django_dbqueue_message"))) == [*range(40)]
 
@@ -138,8 +138,8 @@ if settings.TEST_DATABASE in OURS:
         options: dict[str, str], outage: Outage, ask: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(write_tasks, "_STATEMENTS", 1)
-        said = {**options, "queue": "q", "direct": "true", "batchSize": "7"}
-        writer = writing.writer_of(said, JSON, overwrite=False)
+        given = {**options, "queue": "q", "direct": "true", "batchSize": "7"}
+        writer = writing.writer_of(given, JSON, overwrite=False)
         writer.commit([writer.write(frame(range(100), outage.begin))])
         assert sorted(map(int, ask("SELECT body FROM django_dbqueue_message"))) == [*range(100)]
 
@@ -229,7 +229,7 @@ if settings.TEST_DATABASE in OURS:
     # -- how long, and for what ---------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("job", ["streams", "readers"])
-    def test_a_server_that_stays_away_is_said_in_a_sentence_with_exit_code_1(
+    def test_a_server_that_stays_away_is_reported_in_a_sentence_with_exit_code_1(
         options: dict[str, str], server: PrivateServer, job: str
     ) -> None:
         server.stop()
@@ -254,8 +254,8 @@ if settings.TEST_DATABASE in OURS:
         with Connection(credentials) as owner:
             for sql in made:
                 owner.run(Statement(sql, ()))
-        said = json.loads(credentials.to_json()) | {"user": "narrow", "password": "x"}
-        narrow = Credentials.parse(json.dumps(said), where="the test")
+        fields = json.loads(credentials.to_json()) | {"user": "narrow", "password": "x"}
+        narrow = Credentials.parse(json.dumps(fields), where="the test")
         only = Connection(narrow)
         with pytest.raises(DatabaseAway, match="narrow"), Lasting(narrow, outage=0) as session:
             session.ask(Connection.clock)
@@ -263,7 +263,7 @@ if settings.TEST_DATABASE in OURS:
 
     def test_a_wrong_password_and_a_database_that_is_not_there_are_not_waited_for(credentials: Credentials) -> None:
         for wrong in ({"user": "nobody_at_all", "password": "wrong"}, {"name": "nowhere_at_all"}):
-            said = Credentials.parse(json.dumps(json.loads(credentials.to_json()) | wrong), where="the test")
-            with pytest.raises(Exception, match="can't be reached") as refused, Lasting(said, outage=600) as session:
+            bad = Credentials.parse(json.dumps(json.loads(credentials.to_json()) | wrong), where="the test")
+            with pytest.raises(Exception, match="can't be reached") as refused, Lasting(bad, outage=600) as session:
                 session.ask(Connection.clock)
             assert not connecting.is_away(refused.value)

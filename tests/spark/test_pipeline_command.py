@@ -50,17 +50,17 @@ def test_help_names_every_job_and_every_argument(capsys: pytest.CaptureFixture[s
         (("release", "--stream", "no such"), "'no such' is not a valid name"),
     ],
 )
-def test_wrong_options_are_told_in_a_sentence_and_end_with_2(
+def test_wrong_options_are_reported_in_a_sentence_and_end_with_2(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
     assert typed(*arguments) == 2
 
-    told = capsys.readouterr().err
-    assert words in told
-    assert "Traceback" not in told
+    output = capsys.readouterr().err
+    assert words in output
+    assert "Traceback" not in output
 
 
-def test_without_java_one_sentence_says_what_to_install(worker_env: dict[str, str], tmp_path: Path) -> None:
+def test_without_java_one_sentence_names_what_to_install(worker_env: dict[str, str], tmp_path: Path) -> None:
     environment = {name: value for name, value in worker_env.items() if name != "JAVA_HOME"}
 
     ended_so = shell(environment, "statistics", PATH="", TMPDIR=str(tmp_path))
@@ -80,7 +80,7 @@ def test_a_java_home_without_java_is_named(worker_env: dict[str, str], tmp_path:
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
-def test_without_pyspark_one_sentence_says_what_to_install(
+def test_without_pyspark_one_sentence_names_what_to_install(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     find = importlib.util.find_spec

@@ -45,7 +45,7 @@ def test_a_job_runs_in_the_caller_s_session_and_leaves_no_credentials(spark: Spa
     assert spark.range(3).count() == 3  # it was not stopped
 
 
-def test_a_job_that_fails_says_why_in_one_sentence_and_leaves_no_credentials(
+def test_a_job_that_fails_reports_why_in_one_sentence_and_leaves_no_credentials(
     spark: SparkSession, scratch: Path, tmp_path: Path
 ) -> None:
     code, _out, complaint = call("replay", "--lake", str(tmp_path / "nowhere"))

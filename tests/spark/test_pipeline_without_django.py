@@ -102,7 +102,7 @@ def test_no_secret_is_shown_whatever_the_file_holds(worker_env: dict[str, str], 
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.parametrize("fault", ["row", "server"])
-def test_an_ingest_that_fails_says_one_sentence_and_ends_with_1(
+def test_an_ingest_that_fails_prints_one_sentence_and_ends_with_1(
     worker_env: dict[str, str], credentials_file: str, tmp_path: Path, fault: str
 ) -> None:
     source = tmp_path / "rows.csv"

@@ -32,7 +32,7 @@ def options(credentials_file: str) -> dict[str, str]:
 
 
 @pytest.mark.spark
-def test_each_batch_says_where_it_ends_and_where_the_history_does(
+def test_each_batch_reports_where_it_ends_and_where_the_history_does(
     spark: SparkSession, credentials_file: str, tmp_path: Path
 ) -> None:
     archive(7)
@@ -41,17 +41,17 @@ def test_each_batch_says_where_it_ends_and_where_the_history_does(
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(PATIENCE)
 
-    said = [each.sources[0] for each in query.recentProgress if each.numInputRows]
-    batches = [(json.loads(each.endOffset)["id"], json.loads(each.latestOffset)["id"]) for each in said]
+    sources = [each.sources[0] for each in query.recentProgress if each.numInputRows]
+    batches = [(json.loads(each.endOffset)["id"], json.loads(each.latestOffset)["id"]) for each in sources]
     every = ids()
     assert batches == [(every[2], every[-1]), (every[5], every[-1]), (every[6], every[-1])]
 
 
-def test_a_consuming_stream_says_how_many_are_ready_behind_its_claim(
+def test_a_consuming_stream_reports_how_many_are_ready_behind_its_claim(
     credentials_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = {"credentials_file": credentials_file, "queue": "tests", "stream": "s"}
-    stream = ClaimStreamReader(said, MESSAGES.schema)
+    given = {"credentials_file": credentials_file, "queue": "tests", "stream": "s"}
+    stream = ClaimStreamReader(given, MESSAGES.schema)
     Message.objects.enqueue_many([Envelope(n, priority=n % 2) for n in range(7)], queue="tests")
     Message.objects.enqueue_many([Envelope(n, group="g") for n in range(2)], queue="tests")
     Message.objects.enqueue("later", queue="tests", delay=3_600)
@@ -59,10 +59,10 @@ def test_a_consuming_stream_says_how_many_are_ready_behind_its_claim(
     limit = ReadMaxRows(3)
     try:
         assert stream.latestOffset({"claim": 0}, limit) == {"claim": 1}
-        told = {"dbqueue": "stream:s", "ready": 5, "capped": False}
-        assert stream.reportLatestOffset() == told
+        expected = {"dbqueue": "stream:s", "ready": 5, "capped": False}
+        assert stream.reportLatestOffset() == expected
         Message.objects.enqueue("new", queue="tests")
-        assert stream.reportLatestOffset() == told, "it counts once for each look"
+        assert stream.reportLatestOffset() == expected, "it counts once for each look"
         for module in (consuming, stream_driver):
             monkeypatch.setattr(module, "MOST_COUNTED", 2)
         stream.runner._count_at = 0.0  # as if the count had cost nothing
@@ -72,7 +72,7 @@ def test_a_consuming_stream_says_how_many_are_ready_behind_its_claim(
         stream.stop()
 
 
-def test_a_query_that_found_nothing_is_not_asked_again_for_its_progress(
+def test_a_query_that_found_nothing_is_not_repeated_for_its_progress(
     credentials_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive(2)
@@ -84,14 +84,14 @@ def test_a_query_that_found_nothing_is_not_asked_again_for_its_progress(
 
     end = stream.latestOffset(end, ReadMaxRows(3))
     assert stream.latestOffset(end, ReadMaxRows(3)) == end
-    asked: list[Statement] = []
+    statements: list[Statement] = []
     real = Connection.fetch
 
     def noted(session: Connection, statement: Statement) -> Any:
-        asked.append(statement)
+        statements.append(statement)
         return real(session, statement)
 
     monkeypatch.setattr(Connection, "fetch", noted)
     assert stream.reportLatestOffset() == {"dbqueue": "reader:r", **end}
-    assert asked == []
+    assert statements == []
     stream.stop()

@@ -124,12 +124,12 @@ def test_an_empty_table_is_read_as_no_row(spark: SparkSession, credentials_file:
     assert read(spark, credentials_file, source="history").collect() == []
 
 
-def test_one_row_with_the_highest_id_is_read(spark: SparkSession, credentials_file: str, ids_begin_anew: None) -> None:
+def test_one_row_with_the_highest_id_is_read(spark: SparkSession, credentials_file: str, ids_start_over: None) -> None:
     Message.objects.create(id=2**63 - 2, queue="high", body="")
     assert [row.id for row in read(spark, credentials_file, "id bigint").collect()] == [2**63 - 2]
 
 
-def test_ids_with_gaps_are_each_read_once(spark: SparkSession, credentials_file: str, ids_begin_anew: None) -> None:
+def test_ids_with_gaps_are_each_read_once(spark: SparkSession, credentials_file: str, ids_start_over: None) -> None:
     ids = [*range(1, 400), *range(2**40, 2**40 + 700, 7), 2**62]
     Message.objects.bulk_create([Message(id=number, queue="gaps", body=str(number)) for number in ids])
     frame = read(spark, credentials_file, "id bigint, body string", numPartitions=4, pageRows=50, fetchRows=20)

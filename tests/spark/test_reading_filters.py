@@ -47,9 +47,9 @@ IN_SPARK = {
 
 def test_a_filter_means_the_same_in_every_session(spark_that_pushes: SparkSession, credentials_file: str) -> None:
     stored()
-    said = spark_that_pushes.read.format("dbqueue").options(credentials_file=credentials_file, pageRows=2)
-    said = said.schema("id bigint, queue string, key string, status string, priority smallint, created_at timestamp")
-    assert {asked: ids_in(said.load().where(asked)) for asked in IN_SPARK} == IN_SPARK
+    read = spark_that_pushes.read.format("dbqueue").options(credentials_file=credentials_file, pageRows=2)
+    read = read.schema("id bigint, queue string, key string, status string, priority smallint, created_at timestamp")
+    assert {condition: ids_in(read.load().where(condition)) for condition in IN_SPARK} == IN_SPARK
 
 
 def test_a_frame_may_be_used_in_several_ways(spark_that_pushes: SparkSession, credentials_file: str) -> None:
@@ -73,7 +73,7 @@ def test_a_limit_takes_some_rows_and_leaves_no_session_behind(spark: SparkSessio
     assert frame.orderBy(frame.id.desc()).first()["id"] == 6
 
 
-def test_a_wrong_option_and_wrong_credentials_are_told_to_the_user(
+def test_a_wrong_option_and_wrong_credentials_are_reported_to_the_user(
     spark: SparkSession, credentials_file: str, tmp_path: Any
 ) -> None:
     with pytest.raises(Exception, match=r"no option 'quue' here\. Did you mean 'queue'"):

@@ -18,16 +18,16 @@ from tests.spark.table_readers import NOON, every, ids_of, stored
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def asked_for(credentials_file: str, source: Any = MESSAGES, **options: str) -> list[int]:
-    said = {"credentials_file": credentials_file, "source": source.name, **options}
-    return every(ids_of(TableReader(said, source.schema)))
+def ids_read(credentials_file: str, source: Any = MESSAGES, **options: str) -> list[int]:
+    given = {"credentials_file": credentials_file, "source": source.name, **options}
+    return every(ids_of(TableReader(given, source.schema)))
 
 
 def test_queues_are_chosen_by_their_exact_names(credentials_file: str) -> None:
     stored()
-    assert asked_for(credentials_file, queue="q1") == [1, 3]
-    assert asked_for(credentials_file, queue="Q1, q3") == [2, 6]
-    assert asked_for(credentials_file, queue="nobody") == []
+    assert ids_read(credentials_file, queue="q1") == [1, 3]
+    assert ids_read(credentials_file, queue="Q1, q3") == [2, 6]
+    assert ids_read(credentials_file, queue="nobody") == []
 
 
 def test_messages_are_chosen_by_where_they_stand(credentials_file: str) -> None:
@@ -42,11 +42,11 @@ def test_messages_are_chosen_by_where_they_stand(credentials_file: str) -> None:
     let_pass(of["stuck"], 1)
     ids = {word: message.pk for word, message in of.items()}
     for word, number in ids.items():
-        assert asked_for(credentials_file, status=word) == [number], word
-    assert asked_for(credentials_file, status="n") == sorted([ids["delayed"], ids["ready"], ids["dead"]])
-    assert asked_for(credentials_file, status="RUN, y") == sorted([ids["running"], ids["stuck"], ids["done"]])
-    assert asked_for(credentials_file, status="dead,done", queue="dead,done") == sorted([ids["done"], ids["dead"]])
-    assert asked_for(credentials_file, status="ready", queue="dead") == []
+        assert ids_read(credentials_file, status=word) == [number], word
+    assert ids_read(credentials_file, status="n") == sorted([ids["delayed"], ids["ready"], ids["dead"]])
+    assert ids_read(credentials_file, status="RUN, y") == sorted([ids["running"], ids["stuck"], ids["done"]])
+    assert ids_read(credentials_file, status="dead,done", queue="dead,done") == sorted([ids["done"], ids["dead"]])
+    assert ids_read(credentials_file, status="ready", queue="dead") == []
 
 
 def test_the_history_is_chosen_by_how_messages_ended_and_when(credentials_file: str) -> None:
@@ -58,19 +58,19 @@ def test_the_history_is_chosen_by_how_messages_ended_and_when(credentials_file: 
     for hour, row in enumerate((first, second, third)):
         row.finished_at = NOON + timedelta(hours=hour, microseconds=1)
         row.save(update_fields=["finished_at"])
-    assert asked_for(credentials_file, HISTORY, status="dead") == [third.pk]
-    assert asked_for(credentials_file, HISTORY, status="done,dead", queue="b") == sorted([second.pk, third.pk])
+    assert ids_read(credentials_file, HISTORY, status="dead") == [third.pk]
+    assert ids_read(credentials_file, HISTORY, status="done,dead", queue="b") == sorted([second.pk, third.pk])
     since, until = second.finished_at.isoformat(), third.finished_at.isoformat()
-    assert asked_for(credentials_file, HISTORY, since=since, until=until) == [second.pk]
-    assert asked_for(credentials_file, HISTORY, since=until) == [third.pk]
-    assert asked_for(credentials_file, HISTORY, until=since) == [first.pk]
+    assert ids_read(credentials_file, HISTORY, since=since, until=until) == [second.pk]
+    assert ids_read(credentials_file, HISTORY, since=until) == [third.pk]
+    assert ids_read(credentials_file, HISTORY, until=since) == [first.pk]
 
 
 def test_since_and_until_speak_of_when_a_message_was_created(credentials_file: str) -> None:
     stored()
-    assert asked_for(credentials_file, since="2026-03-01T13:00:00+01:00") == [1, 2, 3, 4, 6]
-    assert asked_for(credentials_file, since="2026-03-01T12:00:00.000001Z") == [2, 3, 4]
-    assert asked_for(credentials_file, until="2026-03-01T12:00:00.000001Z") == [1, 5, 6]
+    assert ids_read(credentials_file, since="2026-03-01T13:00:00+01:00") == [1, 2, 3, 4, 6]
+    assert ids_read(credentials_file, since="2026-03-01T12:00:00.000001Z") == [2, 3, 4]
+    assert ids_read(credentials_file, until="2026-03-01T12:00:00.000001Z") == [1, 5, 6]
 
 
 WRONG = {
@@ -111,8 +111,8 @@ SCHEMAS = {
 def test_a_schema_that_asks_for_what_there_is_not_is_refused(credentials_file: str, schema: str) -> None:
     kinds = {"bigint": LongType(), "int": IntegerType(), "string": StringType()}
     fields = []
-    for said in schema.split(", "):
-        name, kind, *not_null = said.split(" ")
+    for column in schema.split(", "):
+        name, kind, *not_null = column.split(" ")
         fields.append(StructField(name, kinds[kind], not not_null))
     with pytest.raises(InvalidPipeline, match=SCHEMAS[schema]):
         TableReader({"credentials_file": credentials_file}, StructType(fields))

@@ -18,7 +18,7 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.schemas import MESSAGES, arrow_schema
 from django_dbqueue.spark.table_reader import IdRanges
 from django_dbqueue.statements.scan_sql import Span
-from tests.concurrency.steps import looks
+from tests.concurrency.steps import polls
 from tests.plans.plan import CLAIM, PRIMARY, plan_of
 from tests.spark.table_readers import SEVERAL_PARTITIONS, every, ids_of, messages, reader
 
@@ -128,7 +128,7 @@ def open_on_the_server(session: Connection) -> bool:
                 "SELECT state, backend_xmin FROM pg_stat_activity WHERE pid = %s", [session.raw.info.backend_pid]
             )
             return cursor.fetchone() != ("idle", None)
-    moments = looks()
+    moments = polls()
     next(moments)  # what was copied by then may be older than the last read
     return all(_open_in_innodb(session) for _ in moments)
 

@@ -74,7 +74,7 @@ def test_a_small_table_is_one_task() -> None:
 if SEVERAL_PARTITIONS:
 
     def test_live_messages_at_both_ends_of_a_gap_are_dealt_out_evenly(
-        credentials_file: str, ids_begin_anew: None
+        credentials_file: str, ids_start_over: None
     ) -> None:
         ids = [*range(1, 1_001), *range(2**50, 2**50 + 1_000)]
         messages(ids)

@@ -38,22 +38,22 @@ def archive(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
     """What readers ask the database, to plan and to read."""
-    statements: list[Statement] = []
+    noted: list[Statement] = []
     fetch, read = Connection.fetch, Pages.read
 
     def noted_fetch(session: Connection, statement: Statement) -> Any:
-        statements.append(statement)
+        noted.append(statement)
         return fetch(session, statement)
 
     def noted_read(pages: Pages, statement: Statement) -> Any:
-        statements.append(statement)
+        noted.append(statement)
         return read(pages, statement)
 
     monkeypatch.setattr(Connection, "fetch", noted_fetch)
     monkeypatch.setattr(Pages, "read", noted_read)
-    return statements
+    return noted
 
 
 def cost(statements: list[Statement]) -> int:
@@ -61,28 +61,28 @@ def cost(statements: list[Statement]) -> int:
 
 
 def reader(credentials_file: str, **options: str) -> TableReader:
-    said = {"credentials_file": credentials_file, "source": "history", "maxConnections": "0", **options}
-    return TableReader(said, HISTORY.schema)
+    given = {"credentials_file": credentials_file, "source": "history", "maxConnections": "0", **options}
+    return TableReader(given, HISTORY.schema)
 
 
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize("parts", ["1", "4"])
 @pytest.mark.parametrize("place", ["the last", "in between"])
 def test_a_stretch_of_the_history_costs_what_ended_in_it(
-    credentials_file: str, asked: list[Statement], place: str, parts: str
+    credentials_file: str, statements: list[Statement], place: str, parts: str
 ) -> None:
     since, first = {"the last": (NOON, OLD), "in between": (NOON - OLD // 2 * STEP, OLD // 2)}[place]
     until = since + NEW * STEP
     one = reader(credentials_file, since=since.isoformat(), until=until.isoformat(), numPartitions=parts)
     assert every(ids_of(one)) == [*range(first + 1, first + NEW + 1)]
-    assert cost(asked) <= BUDGET
+    assert cost(statements) <= BUDGET
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_stretch_in_which_nothing_ended_is_not_read(credentials_file: str, asked: list[Statement]) -> None:
+def test_a_stretch_in_which_nothing_ended_is_not_read(credentials_file: str, statements: list[Statement]) -> None:
     one = reader(credentials_file, since=(NOON + NEW * STEP).isoformat())
     assert every(ids_of(one)) == []
-    assert cost(asked) <= BUDGET // 10
+    assert cost(statements) <= BUDGET // 10
 
 
 def test_rows_that_were_archived_in_another_order_than_they_ended_are_read_all_the_same(credentials_file: str) -> None:

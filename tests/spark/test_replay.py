@@ -39,15 +39,15 @@ def lake(spark: SparkSession, credentials_file: str, tmp_path: Path) -> str:
     return exported(spark, credentials_file, tmp_path / "lake")
 
 
-def replayed(spark: SparkSession, credentials_file: str, lake: str, **said: Any) -> ReplayResult:
-    return replay.run(spark, ReplayConfig(credentials_file=credentials_file, lake=lake, **said))
+def replayed(spark: SparkSession, credentials_file: str, lake: str, **fields: Any) -> ReplayResult:
+    return replay.run(spark, ReplayConfig(credentials_file=credentials_file, lake=lake, **fields))
 
 
 def numbers() -> list[int]:
     return sorted(message.payload["n"] for message in Message.objects.all())
 
 
-def test_everything_comes_again_as_it_was_and_says_where_from(
+def test_everything_comes_again_as_it_was_and_has_where_from(
     spark: SparkSession, credentials_file: str, lake: str
 ) -> None:
     result = replayed(spark, credentials_file, lake, job_id="again")
@@ -89,7 +89,7 @@ def test_bodies_come_out_byte_for_byte_the_unreadable_among_them(
     assert again[bodies[0]]["trace"] == "☃"
     assert again[bodies[3]]["dbqueue.unreadable_headers"] == "no json"
     assert again[bodies[4]]["dbqueue.unreadable_headers"] == "[1]"
-    assert all(isinstance(said["dbqueue.replayed_from"], dict) for said in again.values())
+    assert all(isinstance(headers["dbqueue.replayed_from"], dict) for headers in again.values())
 
 
 def test_the_same_replay_twice_adds_nothing_also_when_its_messages_are_done_and_gone(
@@ -115,7 +115,7 @@ def test_a_rate_spreads_what_is_due(spark: SparkSession, credentials_file: str, 
     assert first.payload == {"n": 0}
 
 
-def test_a_key_that_is_taken_is_left_out(spark: SparkSession, credentials_file: str, lake: str) -> None:
+def test_a_key_that_is_in_use_is_left_out(spark: SparkSession, credentials_file: str, lake: str) -> None:
     Message.objects.enqueue({"n": 99}, queue="emails", key="order-1")
 
     result = replayed(spark, credentials_file, lake)
@@ -180,7 +180,7 @@ def test_where_nothing_was_exported_there_is_no_lake(
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("fields", "expected"),
     [
         ({"queue": ("reports",)}, [6]),
         ({"queue": ("reports", "emails", "none")}, [0, 1, 2, 3, 4, 5, 6]),
@@ -197,10 +197,10 @@ def test_where_nothing_was_exported_there_is_no_lake(
         ({"limit": 2, "only": "failed", "rate": 1.0}, [5, 6]),
     ],
 )
-def test_a_selection_takes_what_it_says(
-    spark: SparkSession, credentials_file: str, lake: str, said: dict[str, Any], expected: list[int]
+def test_a_selection_takes_what_it_names(
+    spark: SparkSession, credentials_file: str, lake: str, fields: dict[str, Any], expected: list[int]
 ) -> None:
-    replayed(spark, credentials_file, lake, **said)
+    replayed(spark, credentials_file, lake, **fields)
 
     assert numbers() == expected
 

@@ -49,7 +49,7 @@ OUTAGE = f"{patience(60):g}"
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("given", "why"),
     [
         ({"replica_file": "{sqlite}"}, "The replica is sqlite, and the database mysql"),
         ({"replica_env": "NO_SUCH_VARIABLE"}, "'NO_SUCH_VARIABLE', which 'replica_env' names, is not set here"),
@@ -58,24 +58,24 @@ OUTAGE = f"{patience(60):g}"
         ({"replica_file": "{mysql}", "maxReplicaLag": "soon"}, "'maxReplicaLag' is 'soon'"),
     ],
 )
-def test_a_replica_that_can_not_be_is_refused(tmp_path: Path, said: dict[str, str], why: str) -> None:
+def test_a_replica_that_can_not_be_is_refused(tmp_path: Path, given: dict[str, str], why: str) -> None:
     places = {name: str(tmp_path / name) for name in ("mysql", "sqlite")}
     (tmp_path / "mysql").write_text("mysql://spark:secret@127.0.0.1:1/queue")
     (tmp_path / "sqlite").write_text("sqlite:///tmp/queue.sqlite3")
-    chosen = {name: value.format(**places) for name, value in said.items()}
+    chosen = {name: value.format(**places) for name, value in given.items()}
     with pytest.raises(InvalidPipeline, match=why):
         TableReader({"credentials_file": places["mysql"], **chosen}, MESSAGES.schema)
 
 
 @pytest.mark.once
 def test_a_claim_is_never_made_on_a_replica(tmp_path: Path) -> None:
-    said = {"credentials_file": "f", "replica_file": "r", "queue": "q", "stream": "s"}
+    given = {"credentials_file": "f", "replica_file": "r", "queue": "q", "stream": "s"}
     with pytest.raises(InvalidPipeline, match="no option 'replica_file' here"):
-        ClaimStreamReader(said, MESSAGES.schema)
+        ClaimStreamReader(given, MESSAGES.schema)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_beat_is_as_young_as_was_asked_and_another_is_not() -> None:
+def test_a_beat_is_as_young_as_was_requested_and_another_is_not() -> None:
     with Connection(credentials_of("default")) as own:
         first = replicas.beat(own, 0)
         first.check(own)
@@ -127,10 +127,10 @@ if CAN_BE_HERE:
     ) -> None:
         replica.hold()
         there = archive(credentials, 2)
-        said = {**options, "source": "history", "maxReplicaLag": "0"}
+        given = {**options, "source": "history", "maxReplicaLag": "0"}
         with pytest.raises(DatabaseAway, match=r"has not got yet what was committed 0 s before.*'outage'"):
-            TableReader({**said, "outage": "0"}, HISTORY.schema).partitions()
-        reader = TableReader({**said, "outage": OUTAGE}, HISTORY.schema)
+            TableReader({**given, "outage": "0"}, HISTORY.schema).partitions()
+        reader = TableReader({**given, "outage": OUTAGE}, HISTORY.schema)
         caplog.clear()
         with ThreadPoolExecutor(1) as aside:
             planned = aside.submit(reader.partitions)
@@ -143,19 +143,19 @@ if CAN_BE_HERE:
         options: dict[str, str], credentials: Credentials, replica: Replica
     ) -> None:
         there = archive(credentials, 1)
-        said = {**options, "source": "history", "outage": OUTAGE}
-        TableReader({**said, "maxReplicaLag": "0"}, HISTORY.schema).partitions()
+        given = {**options, "source": "history", "outage": OUTAGE}
+        TableReader({**given, "maxReplicaLag": "0"}, HISTORY.schema).partitions()
         replica.hold()
         archive(credentials, 1)
-        reader = TableReader({**said, "maxReplicaLag": "3600"}, HISTORY.schema)
+        reader = TableReader({**given, "maxReplicaLag": "3600"}, HISTORY.schema)
         assert read(reader, reader.partitions()) == there
 
     @slow
     def test_the_history_stream_waits_for_each_row_and_skips_none(
         options: dict[str, str], credentials: Credentials, replica: Replica, caplog: pytest.LogCaptureFixture
     ) -> None:
-        said = {**options, "source": "history", "reader": "r", "outage": OUTAGE}
-        stream = HistoryStreamReader(said, HISTORY.schema)
+        given = {**options, "source": "history", "reader": "r", "outage": OUTAGE}
+        stream = HistoryStreamReader(given, HISTORY.schema)
         try:
             start = stream.initialOffset()
             archive(credentials, 2)
@@ -181,8 +181,8 @@ if CAN_BE_HERE:
     ) -> None:
         """As behind a name that stands for several servers: each session is asked, whoever was asked before."""
         archive(credentials, 2)
-        said = {**options, "source": "history", "reader": "r", "outage": OUTAGE}
-        stream = HistoryStreamReader(said, HISTORY.schema)
+        given = {**options, "source": "history", "reader": "r", "outage": OUTAGE}
+        stream = HistoryStreamReader(given, HISTORY.schema)
         try:
             start = stream.initialOffset()
             end = stream.latestOffset(start, ReadMaxRows(10))
@@ -193,7 +193,7 @@ if CAN_BE_HERE:
                 assert replicas.rows_between(own, start["id"], end["id"]) == part.ranges.requires
             lacking = replicas.AllRows(start["id"], end["id"], 3)
             elsewhere = HistoryPiece(part.after, IdRanges(part.ranges.spans, requires=lacking))
-            task = HistoryStreamReader({**said, "outage": "0"}, HISTORY.schema)
+            task = HistoryStreamReader({**given, "outage": "0"}, HISTORY.schema)
             with pytest.raises(DatabaseAway, match=r"Of the 3 rows .* the replica has 2"):
                 list(task.read(elsewhere))
         finally:
@@ -259,13 +259,13 @@ if CAN_BE_HERE:
         crash: Callable[[PrivateServer], Crash],
     ) -> None:  # fmt: skip
         there = archive(credentials, Crash.ROWS, body=Crash.BODY)
-        said = {**options, "source": "history", "outage": OUTAGE, "pageRows": str(Crash.PAGE)}
-        said |= {"fetchRows": str(Crash.FETCH)}
+        given = {**options, "source": "history", "outage": OUTAGE, "pageRows": str(Crash.PAGE)}
+        given |= {"fetchRows": str(Crash.FETCH)}
         if how == "batch":
-            reader: Any = TableReader({**said, "maxReplicaLag": "0"}, HISTORY.schema)
+            reader: Any = TableReader({**given, "maxReplicaLag": "0"}, HISTORY.schema)
             parts = reader.partitions()
         else:
-            reader = HistoryStreamReader({**said, "reader": "r"}, HISTORY.schema)
+            reader = HistoryStreamReader({**given, "reader": "r"}, HISTORY.schema)
             start = reader.initialOffset()
             parts = reader.partitions(start, reader.latestOffset(start, ReadMaxRows(Crash.ROWS)))
             reader.stop()

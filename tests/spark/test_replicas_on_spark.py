@@ -52,14 +52,14 @@ if CAN_BE_HERE:
         replica: Replica, tmp_path: Path, fault: str,
     ) -> None:  # fmt: skip
         there = archive(credentials, BATCH)
-        said = {
+        given = {
             **options,
             "source": "history",
             "reader": "r",
             "outage": str(int(PATIENCE)),
             "maxMessagesPerTrigger": BATCH,
         }
-        frame = spark.readStream.format("dbqueue").options(**said).load().select("id")
+        frame = spark.readStream.format("dbqueue").options(**given).load().select("id")
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.start(str(tmp_path / "out"))
         try:
@@ -94,8 +94,8 @@ if CAN_BE_HERE:
                 )
             )
         spark.dataSource.register(KilledOnce)
-        said = {**options, "source": source, "maxReplicaLag": "0", "numPartitions": "2"}
-        assert ids_of(spark.read.format("killed_once").options(**said).load()) == there
+        given = {**options, "source": source, "maxReplicaLag": "0", "numPartitions": "2"}
+        assert ids_of(spark.read.format("killed_once").options(**given).load()) == there
 
     @pytest.mark.nightly
     def test_a_worker_that_is_killed_while_it_reads_for_a_stream_is_replaced(

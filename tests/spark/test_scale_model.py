@@ -48,9 +48,9 @@ def test_a_job_that_grows_with_the_whole_history_is_found_out() -> None:
     assert error(model, grows[-2:]) < -tables.OFF
     job = jobs.Job("greedy", lambda *_: 0)
     for cost, marked in ((lambda rows, new: new + rows / 50, True), (lambda rows, new: new + math.log2(rows), False)):
-        told = [made(job.name, rows, new, int(cost(rows, new))) for rows in SIZES for new in (20_000, 40_000)]
-        assert ("<- grows otherwise" in tables.foretold([job], told, {})) is marked
-    assert "40,000" not in tables.measured([job], told), "only runs with the usual new rows are compared"
+        accounts = [made(job.name, rows, new, int(cost(rows, new))) for rows in SIZES for new in (20_000, 40_000)]
+        assert ("<- grows otherwise" in tables.foretold([job], accounts, {})) is marked
+    assert "40,000" not in tables.measured([job], accounts), "only runs with the usual new rows are compared"
 
 
 def made(job: str, rows: int, new: int, cost: int) -> Account:
@@ -61,11 +61,11 @@ def made(job: str, rows: int, new: int, cost: int) -> Account:
 def test_wrong_sizes_and_a_disk_that_is_too_small_are_refused_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for said, complaint in (
+    for sizes, complaint in (
         ("1000000,2000001,3000000", "2,000,001 is no multiple"),
         ("1000000,3000000", "three sizes"),
     ):
-        monkeypatch.setattr("sys.argv", ["bench", "--rows", said])
+        monkeypatch.setattr("sys.argv", ["bench", "--rows", sizes])
         with pytest.raises(SystemExit) as end:
             raise SystemExit(command.main())
         assert end.value.code == 2

@@ -87,7 +87,7 @@ def test_the_same_job_adds_nothing_after_workers_have_finished_what_it_sent() ->
     assert not StagedMessage.objects.exists()
 
 
-def test_taken_keys_are_left_out_and_counted_whoever_took_them() -> None:
+def test_keys_in_use_are_left_out_and_counted_whoever_took_them() -> None:
     run = number()
     MessageFactory(queue=QUEUE, key="taken", payload="first")
     MessageFactory(queue="elsewhere", key="free", payload="elsewhere")
@@ -146,7 +146,7 @@ def test_a_run_that_waits_for_another_publishes_when_that_one_rolls_back() -> No
         assert waiting.result(timeout=patience(30)) == Published("job", created=1, ignored=0, again=False)
 
 
-def test_a_commit_whose_reply_was_lost_is_found_by_the_run_beside_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_whose_reply_was_lost_is_found_by_the_run_and_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = iter([True])
 
     @contextmanager
@@ -194,7 +194,7 @@ def test_the_stage_of_a_killed_driver_is_purged_by_its_age_and_that_of_a_slow_on
     StagedMessage.objects.update(staged_at=staged_ago(days=8))
     stage(["but working still"], run=slow)
     stage(["new"], run=fresh)
-    assert publication.purge_forsaken(credentials_of("default")) == 3
+    assert publication.purge_abandoned(credentials_of("default")) == 3
     assert set(StagedMessage.objects.values_list("run", flat=True)) == {slow, fresh}
     assert StagedMessage.objects.count() == 3
 
@@ -211,7 +211,7 @@ def test_a_publication_walks_over_a_stage_of_others_by_its_index() -> None:
     server = connect_server()
     statements = [
         staging_sql.next_attempt(server, runs[3], 5),
-        staging_sql.is_forsaken(server, runs[3], 5, 1.0),
+        staging_sql.is_abandoned(server, runs[3], 5, 1.0),
         staging_sql.count_staged(server, runs[3]),
     ]
     for statement in statements:

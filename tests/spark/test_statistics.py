@@ -54,7 +54,7 @@ def exact(rows: Any, later: str, earlier: str, share: float) -> float:
     return float(values[math.ceil(share * len(values)) - 1].total_seconds())
 
 
-def test_a_cell_says_what_exact_sql_says(spark: SparkSession, credentials_file: str) -> None:
+def test_a_cell_has_what_exact_sql_finds(spark: SparkSession, credentials_file: str) -> None:
     draw = random.Random(4)
     saved(
         *(
@@ -180,7 +180,7 @@ def test_messages_that_move_on_while_they_are_read_are_counted_once(
 
 
 @pytest.mark.once
-def test_a_dead_letter_that_is_requeued_and_done_meanwhile_is_counted_once(
+def test_a_dead_letter_that_is_requeued_and_done_in_between_is_counted_once(
     spark: SparkSession, credentials_file: str
 ) -> None:
     saved(ended(NINE, outcome="dead"))
@@ -229,7 +229,7 @@ def test_a_cell_whose_messages_are_gone_goes_too(spark: SparkSession, credential
 
 
 @pytest.mark.once
-def test_hours_that_left_for_a_lake_that_is_not_told_are_not_counted_without_it(
+def test_hours_that_left_for_a_lake_that_is_not_named_are_not_counted_without_it(
     spark: SparkSession, credentials_file: str, tmp_path: Path
 ) -> None:
     archived(ended(NINE))

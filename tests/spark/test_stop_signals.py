@@ -11,7 +11,7 @@ import pytest
 
 from django_dbqueue.spark.jobs.job_execution import Terminated, stop_signals
 
-TOLD = {signal.SIGTERM: Terminated, signal.SIGINT: KeyboardInterrupt}
+RAISED = {signal.SIGTERM: Terminated, signal.SIGINT: KeyboardInterrupt}
 
 
 def fail_on_the_way_out(number: signal.Signals) -> None:
@@ -30,16 +30,16 @@ def clean_up_under_signals(cleaned_up: list[str]) -> None:
         cleaned_up.append("all")
 
 
-@pytest.mark.parametrize("number", TOLD)
+@pytest.mark.parametrize("number", RAISED)
 def test_what_the_way_out_raises_does_not_hide_the_signal(number: signal.Signals) -> None:
-    before = [signal.signal(each, signal.default_int_handler) for each in TOLD]
+    before = [signal.signal(each, signal.default_int_handler) for each in RAISED]
     try:
-        with pytest.raises(TOLD[number]) as raised, stop_signals():
+        with pytest.raises(RAISED[number]) as raised, stop_signals():
             fail_on_the_way_out(number)
         assert isinstance(raised.value.__cause__, RuntimeError)
         assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
     finally:
-        for each, handler in zip(TOLD, before, strict=True):
+        for each, handler in zip(RAISED, before, strict=True):
             signal.signal(each, handler)
 
 

@@ -20,8 +20,8 @@ MOMENT = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
 
 
 def write(df: DataFrame, credentials_file: str, mode: str = "append", **options: str) -> None:
-    said = {"credentials_file": credentials_file, "queue": QUEUE} | options
-    df.write.format("dbqueue").mode(mode).options(**said).save()
+    given = {"credentials_file": credentials_file, "queue": QUEUE} | options
+    df.write.format("dbqueue").mode(mode).options(**given).save()
 
 
 def payloads() -> list[Any]:
@@ -30,7 +30,7 @@ def payloads() -> list[Any]:
 
 @pytest.mark.parametrize("direct", ["false", "true"])
 def test_rows_arrive_as_enqueue_would_have_stored_them(spark: SparkSession, credentials_file: str, direct: str) -> None:
-    said = [
+    items = [
         {"payload": "grüße 😀\n", "key": "k1", "delay": 90.5, "priority": 7, "max_reads": 3, "lease": 12.5},
         {"payload": "", "headers": {"trace": "abc", "none": None}},
         {"payload": "a\0b", "at": MOMENT},
@@ -40,15 +40,15 @@ def test_rows_arrive_as_enqueue_would_have_stored_them(spark: SparkSession, cred
     ]
     names = ("payload", "key", "delay", "at", "priority", "max_reads", "lease", "headers")
     schema = "payload string, key string, delay double, at timestamp, priority int, max_reads long, lease double, "
-    values = [tuple(each.get(name) for name in names) for each in said]
+    values = [tuple(each.get(name) for name in names) for each in items]
     frame = spark.createDataFrame(values, schema + "headers map<string, string>")
     write(frame.coalesce(1), credentials_file, direct=direct)
     written = rows()
-    for each in said:
+    for each in items:
         MessageFactory(queue=QUEUE + "2", **each)
     enqueued = rows()[len(written) :]
 
-    assert len(written) == len(said)
+    assert len(written) == len(items)
     for one, other in zip(written, enqueued, strict=True):
         assert comparable(one) == comparable(other)
         for row in (one, other):
@@ -56,8 +56,8 @@ def test_rows_arrive_as_enqueue_would_have_stored_them(spark: SparkSession, cred
         if one["due_at"].year == 2031:
             assert one["due_at"] == other["due_at"]
         else:
-            ahead = [row["due_at"] - row["created_at"] for row in (one, other)]
-            assert ahead[0] == pytest.approx(ahead[1], abs=timedelta(milliseconds=2))
+            delays = [row["due_at"] - row["created_at"] for row in (one, other)]
+            assert delays[0] == pytest.approx(delays[1], abs=timedelta(milliseconds=2))
 
 
 def comparable(row: dict[str, Any]) -> dict[str, Any]:

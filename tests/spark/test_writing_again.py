@@ -34,17 +34,17 @@ def failing_once(frame: DataFrame, *, after: int) -> DataFrame:
         first = context is not None and context.attemptNumber() == 0
         seen = 0
         for batch in batches:
-            said = batch.to_pylist()
-            for row in said:
+            items = batch.to_pylist()
+            for row in items:
                 seen += 1
                 if first and seen > after:
                     row["json"] = "{broken"
-            yield type(batch).from_pylist(said, schema=batch.schema)
+            yield type(batch).from_pylist(items, schema=batch.schema)
 
     return frame.mapInArrow(rows, frame.schema)
 
 
-def test_the_short_way_says_what_came_of_it(spark: SparkSession, credentials_file: str) -> None:
+def test_the_short_way_returns_what_came_of_it(spark: SparkSession, credentials_file: str) -> None:
     MessageFactory(queue=QUEUE, key="k5", payload="standing")
     published = enqueue_dataframe(keyed(spark), queue=QUEUE, job_id="j", credentials_file=credentials_file)
     assert (published.created, published.ignored, published.again) == (999, 1, False)
@@ -57,10 +57,10 @@ def test_a_second_run_of_a_job_adds_nothing_though_workers_finished_some_of_it(
     spark: SparkSession, credentials_file: str
 ) -> None:
     """A key is free once its message is done: by keys alone, 1,000 would become 1,300."""
-    said = {"queue": QUEUE, "job_id": "j", "credentials_file": credentials_file}
-    enqueue_dataframe(keyed(spark), **said)
+    options = {"queue": QUEUE, "job_id": "j", "credentials_file": credentials_file}
+    enqueue_dataframe(keyed(spark), **options)
     Message.objects.ack(Message.objects.claim(300, queue=QUEUE, lease=60))
-    again = enqueue_dataframe(keyed(spark), **said)
+    again = enqueue_dataframe(keyed(spark), **options)
     assert (again.created, again.again) == (1000, True)
     assert Message.objects.count() == 1000
     assert Message.objects.done(QUEUE).count() == 300

@@ -55,7 +55,7 @@ def test_each_state_is_counted_by_itself_and_other_queues_are_not() -> None:
     }
 
 
-def test_a_count_stops_at_its_cap_and_says_so() -> None:
+def test_a_count_stops_at_its_cap_and_reports_it() -> None:
     Message.objects.enqueue_many([Envelope(n, priority=n % 3) for n in range(12)], queue=QUEUE)
     assert str(counts(cap=11)["ready"]) == "11+"
     assert str(counts(cap=12)["ready"]) == "12"

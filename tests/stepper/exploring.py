@@ -132,7 +132,7 @@ def _play(stage: Stage, world: Callable[[], Scene], order: Order, explored: Expl
     try:
         seen = _checked(scene, ended)
     except Exception as error:
-        raise OrderFailed(_told(error, ended, played)) from error
+        raise OrderFailed(_described(error, ended, played)) from error
     explored.orders += 1
     explored.steps = max(explored.steps, len(played.points))
     explored.strayed += played.strayed
@@ -149,7 +149,7 @@ def _checked(scene: Scene, ended: Ended) -> str:
     return scene.check(ended)
 
 
-def _told(error: Exception, ended: Ended, played: Played) -> str:
+def _described(error: Exception, ended: Ended, played: Played) -> str:
     results = "".join(f"\n  {name}: {result!r}" for name, result in ended.results.items())
     what = f"{type(error).__name__}: {error}"
     return f"{what}\nin this order:\n{played}\nwith these results:{results}\n{_repeat(played.order)}"

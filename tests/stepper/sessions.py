@@ -90,7 +90,7 @@ class WriteLock:
         if connection.vendor == "sqlite":
             self._probe = sqlite3.connect(str(connection.settings_dict["NAME"]), timeout=0, isolation_level=None)
 
-    def is_taken(self) -> bool:
+    def is_held(self) -> bool:
         """Return whether somebody is writing: who begins to write now is refused, and must come back."""
         if self._probe is None:
             return False

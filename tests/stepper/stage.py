@@ -13,7 +13,7 @@ from tests.stepper.order import Move, Order, written
 from tests.stepper.scene import Ended, Scene
 from tests.stepper.sessions import WriteLock, waiting_sessions
 
-_FIRST_LOOK, _LATER_LOOKS = 0.003, 0.02
+_FIRST_POLL, _LATER_POLLS = 0.003, 0.02
 """Seconds for which a statement may run before the server is asked whether it waits, and between two such questions."""
 _WIDTH = 150
 
@@ -94,11 +94,11 @@ class Stage:
                 raise CannotPlay(f"nobody can go on; {self._states()}\n{played}")
             move = Move(current if current in can else can[0])
             if moves:
-                asked = moves.pop(0)
-                if asked.actor in (alive if asked.dies else can):
-                    move = asked
+                wanted = moves.pop(0)
+                if wanted.actor in (alive if wanted.dies else can):
+                    move = wanted
                 elif is_strict:
-                    raise CannotPlay(self._refused(asked))
+                    raise CannotPlay(self._refused(wanted))
                 else:
                     played.strayed, moves = True, []
             point = Point(move, can, alive, current, preemptions, deaths)
@@ -117,13 +117,13 @@ class Stage:
             self._actors[name].start(work)
             self._settle()
 
-    def _refused(self, asked: Move) -> str:
-        what = f"{written([asked])!r} as step {len(self._played.points) + 1}"
+    def _refused(self, wanted: Move) -> str:
+        what = f"{written([wanted])!r} as step {len(self._played.points) + 1}"
         return f"the order asks for {what}, which can't be; {self._states()}\n{self._played}"
 
     def _take(self, move: Move) -> None:
         actor = self._actors[move.actor]
-        self._played.steps.append(f"{move.actor:<10} {'DIES before ' if move.dies else ''}{_short(actor.step)}")
+        self._played.steps.append(f"{move.actor:<10} {'DIES before ' if move.dies else ''}{_brief(actor.step)}")
         if move.dies:
             actor.kill()
         else:
@@ -136,7 +136,7 @@ class Stage:
     def _settle(self) -> None:
         """Return when each actor has stopped, ended, or waits for a lock of one that has stopped."""
         end = time.monotonic() + PATIENCE
-        pause = 0.0 if self._sending() <= self._waiting else _FIRST_LOOK
+        pause = 0.0 if self._sending() <= self._waiting else _FIRST_POLL
         while True:
             stops = self._stops()
             sending = self._sending()
@@ -145,7 +145,7 @@ class Stage:
             with self._changed:
                 if self._changed.wait_for(partial(self._has_changed_since, stops), pause):
                     continue
-            pause, self._waiting = _LATER_LOOKS, waiting_sessions(sending)
+            pause, self._waiting = _LATER_POLLS, waiting_sessions(sending)
             if not self._has_changed_since(stops) and self._waiting == sending and self._who_can():
                 return
             if time.monotonic() > end:
@@ -166,19 +166,19 @@ class Stage:
         stopped = [actor for actor in self._actors.values() if actor.state is State.STOPPED]
         if not stopped or all(actor.is_reading or actor.in_transaction for actor in stopped):
             return tuple(actor.name for actor in stopped)
-        is_taken = self._write_lock.is_taken()
-        return tuple(actor.name for actor in stopped if not is_taken or actor.is_reading or actor.in_transaction)
+        is_held = self._write_lock.is_held()
+        return tuple(actor.name for actor in stopped if not is_held or actor.is_reading or actor.in_transaction)
 
     def _who_is_alive(self) -> tuple[str, ...]:
         return tuple(actor.name for actor in self._actors.values() if actor.state is not State.ENDED)
 
     def _states(self) -> str:
-        told = [
-            f"{actor.name} {'has stopped before' if actor.state is State.STOPPED else 'is at'}: {_short(actor.step)}"
+        states = [
+            f"{actor.name} {'has stopped before' if actor.state is State.STOPPED else 'is at'}: {_brief(actor.step)}"
             for actor in self._actors.values()
             if actor.state is not State.ENDED
         ]
-        return "; ".join(told)
+        return "; ".join(states)
 
     def close(self) -> None:
         """End the threads and their connections, also those of an order that was broken off."""
@@ -190,6 +190,6 @@ class Stage:
         self._write_lock.close()
 
 
-def _short(text: str) -> str:
+def _brief(text: str) -> str:
     """Leave out the middle of a long statement; what tells one from another is at its ends."""
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH // 2]} … {text[-_WIDTH // 2 :]}"

@@ -25,7 +25,7 @@ def make_mutex() -> None:
     Message.objects.archive("before", older_than=0)
 
 
-def test_an_archive_beside_an_ack_leaves_each_message_in_one_place_and_does_not_wait(
+def test_an_archive_during_an_ack_leaves_each_message_in_one_place_and_does_not_wait(
     explore: Callable[..., Explored],
 ) -> None:
     def world() -> Scene:

@@ -12,7 +12,7 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.settle import settling_all
 from django_dbqueue.models import Message
-from django_dbqueue.sessions.django_session import Ahead, session_of
+from django_dbqueue.sessions.django_session import Prelude, session_of
 from django_dbqueue.statements import changes_sql
 from tests.factories import QUEUE, claimed, let_end, row, stuck, waiting
 from tests.stepper.contenders import claim, places
@@ -133,7 +133,7 @@ class Acks:
         self.is_committed = False
         self.lost: list[Message] = []
 
-    def send(self) -> Ahead | None:
+    def send(self) -> Prelude | None:
         session = session_of("default")
         claims = [message.claim for message in self._messages]
         return settling_all(session, changes_sql.ack(session.server), claims, {}, None)
@@ -149,7 +149,7 @@ class Acks:
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["one by one", "in one round trip"])
-def test_acks_that_share_a_claims_commit_are_done_with_it_or_told_as_lost_beside_a_rescue(
+def test_acks_that_share_a_claims_commit_are_done_with_it_or_reported_as_lost_during_a_rescue(
     explore: Callable[..., Explored], together: bool
 ) -> None:
     def world() -> Scene:
@@ -159,7 +159,7 @@ def test_acks_that_share_a_claims_commit_are_done_with_it_or_told_as_lost_beside
         claimer = Claimer(Message, session_of("default"), QUEUE)
 
         def work() -> list[int]:
-            return [each.claim.id for each in claimer.take(1, lease=60, max_reads=5, beside=acks)]
+            return [each.claim.id for each in claimer.take(1, lease=60, max_reads=5, partner=acks)]
 
         def check(ended: Ended) -> str:
             rescued = ended["rescuer"]

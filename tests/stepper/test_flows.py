@@ -61,7 +61,7 @@ def test_of_the_last_two_that_end_one_lets_the_next_run(
 
 
 @ends
-def test_what_one_that_died_did_not_look_for_the_keeper_finds(explore: Callable[..., Explored], end: str) -> None:
+def test_what_one_that_died_did_not_check_the_keeper_finds(explore: Callable[..., Explored], end: str) -> None:
     def world() -> Scene:
         both, last = fan()
 
@@ -79,7 +79,7 @@ def test_what_one_that_died_did_not_look_for_the_keeper_finds(explore: Callable[
     assert set(explore(world, preemptions=1, deaths=1).seen) == {"they themselves", "the keeper", "not yet"}
 
 
-def test_the_keeper_beside_the_last_end_lets_it_run_once(explore: Callable[..., Explored]) -> None:
+def test_the_keeper_during_the_last_end_lets_it_run_once(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         both, last = fan()
         both[0].ack()
@@ -94,7 +94,7 @@ def test_the_keeper_beside_the_last_end_lets_it_run_once(explore: Callable[..., 
 
 
 @pytest.mark.parametrize("end", ["ack", "reject"])
-def test_beside_a_death_an_end_or_another_death_lets_an_alert_run_once(
+def test_during_a_death_an_end_or_another_death_lets_an_alert_run_once(
     explore: Callable[..., Explored], end: str
 ) -> None:
     def world() -> Scene:
@@ -130,7 +130,7 @@ def test_one_that_is_dropped_while_the_last_before_it_ends_does_not_run(explore:
     assert set(explore(world, preemptions=1).seen) == {"dropped"}
 
 
-def test_who_waits_does_not_run_before_the_children_of_one_that_spawns_beside_the_others_end(
+def test_who_waits_does_not_run_before_the_children_of_one_that_spawns_during_the_others_end(
     explore: Callable[..., Explored],
 ) -> None:
     def world() -> Scene:

@@ -116,7 +116,7 @@ def test_two_who_end_in_a_lane_with_two_tickets_hand_both_on(
     assert set(explore(world, preemptions=1).seen) == {"handed on"}
 
 
-def test_nothing_runs_beside_a_message_whose_ack_is_rolled_back(explore: Callable[..., Explored]) -> None:
+def test_nothing_runs_alongside_a_message_whose_ack_is_rolled_back(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         send()
         message, last = claim_one(), send()
@@ -139,7 +139,7 @@ def test_nothing_runs_beside_a_message_whose_ack_is_rolled_back(explore: Callabl
 
 
 @ends
-def test_a_worker_beside_the_end_of_a_message_gets_the_next_one_after_it_or_nothing(
+def test_a_worker_during_the_end_of_a_message_gets_the_next_one_after_it_or_nothing(
     explore: Callable[..., Explored], end: str
 ) -> None:
     def world() -> Scene:

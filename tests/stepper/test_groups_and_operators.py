@@ -74,7 +74,7 @@ def test_who_waits_next_can_be_dropped_while_the_one_before_it_ends(explore: Cal
 
 
 @pytest.mark.parametrize("end", ["ack", "ack in a transaction"])
-def test_a_pause_beside_the_end_of_a_message_holds_the_next_one_until_it_is_resumed(
+def test_a_pause_during_the_end_of_a_message_holds_the_next_one_until_it_is_resumed(
     explore: Callable[..., Explored], end: str
 ) -> None:
     def world() -> Scene:

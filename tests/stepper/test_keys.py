@@ -29,7 +29,7 @@ def answer(result: Any) -> str:
 
 @pytest.mark.parametrize("bob", SECOND)
 @pytest.mark.parametrize("ann", SECOND)
-def test_of_two_who_send_the_same_key_one_creates_and_the_other_is_told(
+def test_of_two_who_send_the_same_key_one_creates_and_the_other_learns_it(
     explore: Callable[..., Explored], ann: str, bob: str
 ) -> None:
     def world() -> Scene:
@@ -49,7 +49,7 @@ def test_of_two_who_send_the_same_key_one_creates_and_the_other_is_told(
 
 @pytest.mark.parametrize("ends", ["commits", "rolls back"])
 @pytest.mark.parametrize("rule", SECOND)
-def test_who_sends_a_key_beside_a_transaction_that_sent_it_waits_for_its_end_and_then_creates_or_meets(
+def test_who_sends_a_key_during_a_transaction_that_sent_it_waits_for_its_end_and_then_creates_or_meets(
     explore: Callable[..., Explored], rule: str, ends: str
 ) -> None:
     def world() -> Scene:
@@ -59,28 +59,28 @@ def test_who_sends_a_key_beside_a_transaction_that_sent_it_waits_for_its_end_and
                 transaction.set_rollback(ends == "rolls back")
 
         def check(ended: Ended) -> str:
-            told = answer(ended["bob"])
+            outcome = answer(ended["bob"])
             [live] = live_ids("k")
             stored = Message.objects.get(pk=live)
-            if told == "created":  # and so it was first, or ann rolled back
+            if outcome == "created":  # and so it was first, or ann rolled back
                 assert (stored.pk, stored.body, Message.objects.count()) == (ended["bob"].pk, "bob", 1)
-                return told
-            assert told == SECOND[rule]
+                return outcome
+            assert outcome == SECOND[rule]
             assert ends == "commits"
             assert stored.body == ("bob" if rule == "update" else "ann")
-            return told
+            return outcome
 
         return Scene({"ann": work, "bob": send("bob", rule)}, check, (DuplicateKey,))
 
-    told = {"created"} if ends == "rolls back" else {"created", SECOND[rule]}
+    outcomes = {"created"} if ends == "rolls back" else {"created", SECOND[rule]}
     explored = explore(world)
-    assert set(explored.seen) == told
+    assert set(explored.seen) == outcomes
     assert (explored.waits > 0) is (connection.vendor != "sqlite")
 
 
 @pytest.mark.parametrize("verb", ["ack", "reject"])
 @pytest.mark.parametrize("rule", SECOND)
-def test_a_sender_beside_the_holder_who_frees_the_key_creates_or_meets_the_live_message_and_nothing_is_lost(
+def test_a_sender_alongside_the_holder_who_frees_the_key_creates_or_meets_the_live_message_and_nothing_is_lost(
     explore: Callable[..., Explored], rule: str, verb: str
 ) -> None:
     def world() -> Scene:
@@ -88,21 +88,21 @@ def test_a_sender_beside_the_holder_who_frees_the_key_creates_or_meets_the_live_
         end: Callable[[], None] = message.ack if verb == "ack" else lambda: message.reject("no")
 
         def check(ended: Ended) -> str:
-            told, has_lost = answer(ended["sender"]), ended.raised("holder", LeaseLost)
-            assert told in {"created", SECOND[rule]}
-            assert has_lost is (told == "updated")
-            if told == "created":
+            outcome, has_lost = answer(ended["sender"]), ended.raised("holder", LeaseLost)
+            assert outcome in {"created", SECOND[rule]}
+            assert has_lost is (outcome == "updated")
+            if outcome == "created":
                 assert live_ids("k") == [ended["sender"].pk] != [message.pk]
                 assert row(ended["sender"])["body"] == "new"
-            elif told == "updated":
+            elif outcome == "updated":
                 assert live_ids("k") == [message.pk]
                 assert (row(message)["body"], row(message)["status"], row(message)["read_count"]) == ("new", "n", 0)
             else:
                 assert live_ids("k") == []  # it met the message before its end
-            if told != "updated":
+            if outcome != "updated":
                 assert row(message)["body"] == "old"
                 assert row(message)["finished_at"] is not None
-            return told
+            return outcome
 
         return Scene({"holder": end, "sender": send("new", rule)}, check, (LeaseLost, DuplicateKey))
 
@@ -120,22 +120,22 @@ def test_of_a_sender_and_an_operator_who_requeues_the_dead_message_of_the_key_on
             return Message.objects.filter(pk=message.pk).requeue()
 
         def check(ended: Ended) -> str:
-            told, changed = answer(ended["sender"]), ended["operator"]
+            outcome, changed = answer(ended["sender"]), ended["operator"]
             [live] = live_ids("k")
-            if told == "created":
+            if outcome == "created":
                 assert (live, int(changed)) == (ended["sender"].pk, 0)
                 assert [type(error) for error in changed.conflicts] == [DuplicateKey]
             else:
-                assert (live, int(changed), told) == (message.pk, 1, SECOND[rule])
-                assert row(message)["body"] == ("new" if told == "updated" else "old")
-            return told
+                assert (live, int(changed), outcome) == (message.pk, 1, SECOND[rule])
+                assert row(message)["body"] == ("new" if outcome == "updated" else "old")
+            return outcome
 
         return Scene({"operator": requeue, "sender": send("new", rule)}, check, (DuplicateKey,))
 
     assert set(explore(world).seen) == {"created", SECOND[rule]}
 
 
-def test_a_claim_beside_an_update_has_the_new_content_or_has_lost(explore: Callable[..., Explored]) -> None:
+def test_a_claim_during_an_update_has_the_new_content_or_has_lost(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         message = waiting(payload="old", key="k")
 
@@ -145,12 +145,12 @@ def test_a_claim_beside_an_update_has_the_new_content_or_has_lost(explore: Calla
             if not ended["claimer"]:
                 assert (row(message)["status"], row(message)["read_count"]) == ("n", 0)
                 return "nothing was due"
-            [taken] = ended["claimer"]
-            if taken.payload == "new":
-                taken.ack()
+            [claimed] = ended["claimer"]
+            if claimed.payload == "new":
+                claimed.ack()
                 return "claimed the new"
             with pytest.raises(LeaseLost):
-                taken.ack()
+                claimed.ack()
             assert (row(message)["status"], row(message)["read_count"]) == ("n", 0)
             return "lost the old"
 

@@ -34,7 +34,7 @@ def the_only_one() -> Message:
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_of_two_who_send_one_token_one_creates_and_the_other_is_told_its_message(
+def test_of_two_who_send_one_token_one_creates_and_the_other_gets_its_message(
     explore: Callable[..., Explored], key: str | None
 ) -> None:
     def world() -> Scene:
@@ -52,7 +52,7 @@ def test_of_two_who_send_one_token_one_creates_and_the_other_is_told_its_message
 
 @pytest.mark.parametrize("ends", ["commits", "rolls back"])
 @pytest.mark.parametrize("is_expired", [False, True], ids=["new", "expired"])
-def test_who_sends_a_token_beside_a_transaction_that_has_it_waits_for_its_end(
+def test_who_sends_a_token_during_a_transaction_that_has_it_waits_for_its_end(
     explore: Callable[..., Explored], ends: str, is_expired: bool
 ) -> None:
     def world() -> Scene:
@@ -66,10 +66,10 @@ def test_who_sends_a_token_beside_a_transaction_that_has_it_waits_for_its_end(
                 transaction.set_rollback(ends == "rolls back")
 
         def check(ended: Ended) -> str:
-            stored, told = the_only_one(), ended["bob"]
-            assert told.pk == stored.pk
-            assert stored.payload == ("bob" if told.outcome == "created" else "ann")
-            return str(told.outcome)
+            stored, met = the_only_one(), ended["bob"]
+            assert met.pk == stored.pk
+            assert stored.payload == ("bob" if met.outcome == "created" else "ann")
+            return str(met.outcome)
 
         return Scene({"ann": work, "bob": lambda: send("bob")}, check)
 
@@ -78,7 +78,7 @@ def test_who_sends_a_token_beside_a_transaction_that_has_it_waits_for_its_end(
     assert (explored.waits > 0) is (connection.vendor != "sqlite")
 
 
-def test_who_sends_many_beside_one_of_their_tokens_sends_the_others(explore: Callable[..., Explored]) -> None:
+def test_who_sends_many_alongside_one_of_their_tokens_sends_the_others(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         def check(ended: Ended) -> str:
             bodies = sorted(message.payload for message in Message.objects.all())

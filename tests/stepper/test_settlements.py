@@ -163,7 +163,7 @@ def test_of_an_ack_and_an_operator_one_wins_and_both_know_which(
     assert set(explore(world).seen) == {"operator", "holder"}
 
 
-def test_a_batch_ack_beside_an_operator_loses_that_message_alone(explore: Callable[..., Explored]) -> None:
+def test_a_batch_ack_alongside_an_operator_loses_that_message_alone(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         first, second = held_many(2)
 
@@ -184,7 +184,7 @@ def test_a_batch_ack_beside_an_operator_loses_that_message_alone(explore: Callab
     assert set(explore(world).seen) == {"dropped", "acked"}
 
 
-def test_what_a_block_wrote_is_there_if_and_only_if_its_ack_was_committed_beside_a_rescue_and_a_death(
+def test_what_a_block_wrote_is_there_if_and_only_if_its_ack_was_committed_during_a_rescue_and_a_death(
     explore: Callable[..., Explored],
 ) -> None:
     def world() -> Scene:

@@ -77,21 +77,21 @@ def test_without_a_bound_that_counts_every_order_is_played_once(number: int) -> 
     played = []
 
     def world() -> Scene:
-        message, said = waiting(), list[str]()
-        played.append(said)
+        message, names = waiting(), list[str]()
+        played.append(names)
 
         def read(name: str) -> Callable[[], None]:
             def steps() -> None:
                 for _ in range(number):
                     crashes_of(message)
-                    said.append(name)
+                    names.append(name)
 
             return steps
 
         return Scene({"ann": read("ann"), "bob": read("bob")}, lambda _: "read")
 
     assert explore(world, preemptions=2 * number).orders == math.comb(2 * number, number)
-    assert len({tuple(said) for said in played}) == len(played)
+    assert len({tuple(names) for names in played}) == len(played)
 
 
 @pytest.mark.parametrize("bound", [0, 1, 2, 3])
@@ -169,12 +169,12 @@ def test_what_an_actor_raises_fails_the_order_unless_the_scene_allows_it() -> No
     assert explore(lambda: world(KeyError)).seen == {"KeyError": 1}
 
 
-def test_an_order_that_asks_for_what_cannot_be_says_who_is_where() -> None:
+def test_an_order_that_asks_for_what_cannot_be_shows_who_is_where() -> None:
     with pytest.raises(OrderFailed, match=r"asks for 'eve' as step 2, .*bob has stopped before: SELECT"):
         explore(two_who_count(count_on), order="ann eve")
 
 
-def test_an_order_without_an_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_order_without_an_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploring, "STEPS", 5)
 
     def world() -> Scene:
@@ -190,7 +190,7 @@ def test_an_order_without_an_end_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         explore(world)
 
 
-def test_what_travels_together_is_one_step_if_that_is_asked_for() -> None:
+def test_what_travels_together_is_one_step_if_that_is_requested() -> None:
     def world() -> Scene:
         waiting()
         return Scene({"ann": lambda: Message.objects.claim(1, queue="tests")}, lambda ended: str(len(ended["ann"])))

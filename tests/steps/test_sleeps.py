@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 
 
 @transactional
-def test_a_sleep_gives_the_read_back_and_is_due_when_it_is_over() -> None:
+def test_a_sleep_gives_the_read_back_and_is_due_when_it_has_ended() -> None:
     message = held(max_reads=2)
     message.nack(delay=0, error="a failure")
     message = claim_one()
@@ -35,7 +35,7 @@ def test_a_sleep_gives_the_read_back_and_is_due_when_it_is_over() -> None:
     assert claimed() == []
 
 
-def test_a_sleep_that_is_over_returns_and_is_not_slept_again() -> None:
+def test_a_sleep_that_has_ended_returns_and_is_not_slept_again() -> None:
     message = held()
     suspends(lambda: message.sleep("cool off", 3_600))
     message = let_come(message)
@@ -59,7 +59,7 @@ def test_a_sleep_of_no_time_goes_on_at_once() -> None:
     assert (row(message)["status"], message.steps_done) == ("run", ("none",))
 
 
-def test_a_sleep_is_done_when_it_is_over() -> None:
+def test_a_sleep_is_done_when_it_has_ended() -> None:
     message = held()
     suspends(lambda: message.sleep("cool off", 60))
     assert message.steps_done == ()

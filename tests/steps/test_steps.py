@@ -82,12 +82,12 @@ def test_a_block_holds_the_row_of_its_message_from_its_beginning() -> None:
     message = held()
     with CaptureQueriesContext(connection) as queries, message.step("book"):
         waiting()
-    said = [query["sql"] for query in queries]
-    insert = next(n for n, sql in enumerate(said) if "INSERT INTO" in sql and "_message" in sql and "_step" not in sql)
-    lock = next(n for n, sql in enumerate(said) if "claim_token" in sql and sql.lstrip().startswith("SELECT"))
+    sent = [query["sql"] for query in queries]
+    insert = next(n for n, sql in enumerate(sent) if "INSERT INTO" in sql and "_message" in sql and "_step" not in sql)
+    lock = next(n for n, sql in enumerate(sent) if "claim_token" in sql and sql.lstrip().startswith("SELECT"))
     assert lock < insert
     if connection.vendor != "sqlite":
-        assert "FOR UPDATE" in said[lock]
+        assert "FOR UPDATE" in sent[lock]
 
 
 LOST: dict[str, Callable[[Message], Any]] = {
@@ -101,11 +101,11 @@ by_whatever = pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
 
 
 @by_whatever
-def test_who_lost_the_claim_remembers_nothing_and_is_told(lose: Callable[[Message], Any]) -> None:
+def test_who_lost_the_claim_remembers_nothing_and_is_informed(lose: Callable[[Message], Any]) -> None:
     message = held()
-    told = []
+    lost = []
     signals.lease_lost.connect(
-        lambda **said: told.append((said["message_id"], said["verb"])), weak=False, dispatch_uid=1
+        lambda **signal: lost.append((signal["message_id"], signal["verb"])), weak=False, dispatch_uid=1
     )
     try:
         with pytest.raises(LeaseLost, match=f"step of message {message.pk}"):
@@ -113,7 +113,7 @@ def test_who_lost_the_claim_remembers_nothing_and_is_told(lose: Callable[[Messag
     finally:
         signals.lease_lost.disconnect(dispatch_uid=1)
     assert steps() == []
-    assert told == [(message.pk, "step")]
+    assert lost == [(message.pk, "step")]
     assert message.lease_lost
 
 
@@ -237,7 +237,7 @@ def test_a_requeue_keeps_what_is_done() -> None:
     assert claim_one().step("work", Counted(2)) == 1
 
 
-def test_new_content_begins_anew() -> None:
+def test_new_content_starts_over() -> None:
     message = held(key="k")
     message.step("work", Counted(1))
     assert Message.objects.enqueue("new", queue=QUEUE, key="k", on_conflict="update").outcome == "updated"

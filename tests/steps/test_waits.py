@@ -78,30 +78,30 @@ def test_a_retry_is_not_woken_by_an_event_for_which_it_waited_before() -> None:
         pytest.param("after the look", "run", id="not told of the waiter, since it looked before the wait's commit"),
     ],
 )
-def test_an_emit_beside_a_wait_wakes_it(emits: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emit_during_a_wait_wakes_it(emits: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     message = held()
-    look = suspension._value
+    value_of = suspension._value
 
     def emit() -> None:
         if row(message)["status"] == status:
             Event.objects.emit("paid:17", 5)
 
-    def look_and_emit(steps: Any, event: str) -> Any:
+    def read_and_emit(steps: Any, event: str) -> Any:
         if emits == "before the look":
             emit()
-        found = look(steps, event)
+        found = value_of(steps, event)
         if emits == "after the look":
             emit()
         return found
 
-    monkeypatch.setattr(suspension, "_value", look_and_emit)
+    monkeypatch.setattr(suspension, "_value", read_and_emit)
     suspends(lambda: message.wait_for("paid:17"))
     assert is_ready(message)
     assert claim_one().wait_for("paid:17") == 5
 
 
 @transactional
-def test_a_handler_that_died_before_its_look_is_delivered_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_died_before_its_read_is_delivered_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     message = held()
     monkeypatch.setattr(suspension, "_value", _dies_at_the_second())
     with pytest.raises(KeyboardInterrupt):
@@ -123,7 +123,7 @@ def _dies_at_the_second() -> Callable[..., Any]:
 
 
 @transactional
-def test_an_emit_that_is_rolled_back_wakes_nobody_and_leaves_the_name_free() -> None:
+def test_an_emit_that_is_rolled_back_wakes_none_and_leaves_the_name_free() -> None:
     message = held()
     suspends(lambda: message.wait_for("paid:17"))
     with rolled_back():

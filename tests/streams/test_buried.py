@@ -31,9 +31,9 @@ def died() -> Iterator[list[dict[str, Any]]]:
     """What the signal told."""
     heard: list[dict[str, Any]] = []
 
-    def hear(*, sender: Any, signal: Any, **said: Any) -> None:
+    def hear(*, sender: Any, signal: Any, **fields: Any) -> None:
         assert sender is Message
-        heard.append(said)
+        heard.append(fields)
 
     message_died.connect(hear)
     yield heard
@@ -43,13 +43,13 @@ def died() -> Iterator[list[dict[str, Any]]]:
 def left_by(message: Message) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Return the row of a message and its last record, without its ids, times and claims."""
     kept = ("queue", "status", "read_count", "max_reads", "crashes", "error", "live", "conn_id", "worker_id")
-    standing = {name: value for name, value in row(message).items() if name in kept}
+    stored = {name: value for name, value in row(message).items() if name in kept}
     last = MessageEvent.objects.filter(message_id=message.pk).latest("pk")
     assert last.failure_id is not None
     group = Failure.objects.get(pk=last.failure_id)
     assert last.claimed_at == row(message)["claimed_at"]
     assert last.conn_id is not None
-    return standing, (
+    return stored, (
         last.kind,
         last.detail,
         last.actor,
@@ -95,9 +95,9 @@ def test_a_rescue_leaves_the_same_of_a_claim_and_of_a_stream(
     query(spec=GIVING_BACK).next()
     let_leases_end()
     Message.objects.rescue()
-    (standing, record), (parked, of_stream) = left_by(one), left_by(other)
-    text, of_its = standing.pop("error"), parked.pop("error")
-    assert standing == parked
+    (stored, record), (parked, of_stream) = left_by(one), left_by(other)
+    text, of_its = stored.pop("error"), parked.pop("error")
+    assert stored == parked
     assert (record[0], *record[2:]) == (of_stream[0], *of_stream[2:])
     assert (record[1], of_stream[1]) == (text, of_its)
     groups = sorted(Failure.objects.values_list("exception", "place"))
@@ -107,18 +107,18 @@ def test_a_rescue_leaves_the_same_of_a_claim_and_of_a_stream(
     assert errors_of(caplog) == [f"message {number} of {QUEUE} is dead: {error}" for number, error in dead]
 
 
-def test_what_fails_alone_in_a_stream_joins_a_group_and_is_told_once(
+def test_what_fails_alone_in_a_stream_joins_a_group_and_is_reported_once(
     query: Callable[..., Query], died: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     apps.get_app_config("django_dbqueue").ready()  # as some projects and tests do once more
     poison, _fine = MessageFactory.create_batch(2)
     run_until_idle(query, poison.pk, max_reads=3)
-    standing, (kind, detail, *_rest) = left_by(poison)
-    assert (kind, detail) == ("died", standing["error"])
+    stored, (kind, detail, *_rest) = left_by(poison)
+    assert (kind, detail) == ("died", stored["error"])
     group = Failure.objects.get()
     assert (group.queue, group.exception, group.place) == (QUEUE, "StreamFailed", f"stream {STREAM}")
-    assert [(each["message_id"], each["error"]) for each in died] == [(poison.pk, standing["error"])]
-    assert errors_of(caplog) == [f"message {poison.pk} of {QUEUE} is dead: {standing['error']}"]
+    assert [(each["message_id"], each["error"]) for each in died] == [(poison.pk, stored["error"])]
+    assert errors_of(caplog) == [f"message {poison.pk} of {QUEUE} is dead: {stored['error']}"]
 
 
 def test_a_group_that_a_worker_has_made_is_joined(query: Callable[..., Query]) -> None:

@@ -70,11 +70,11 @@ def test_a_claim_of_several_transactions_is_one_claim(
 def test_what_came_in_below_the_mark_is_found(query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_claimer, "CHUNK", 2)
     early, *_ = MessageFactory.create_batch(5)
-    taken = held()  # the first of them
-    assert taken.pk == early.pk
+    first = held()  # the first of them
+    assert first.pk == early.pk
     one = query()
     one.claim(2)
-    taken.release()
+    first.release()
     one.claim(10)
     assert early.pk in ids_of(2)
 
@@ -188,7 +188,7 @@ def test_a_stream_belongs_to_one_queue(query: Callable[..., Query]) -> None:
         query(spec=StreamSpec(STREAM, "other"))
 
 
-def test_a_run_whose_stream_was_taken_over_can_change_nothing(query: Callable[..., Query]) -> None:
+def test_a_run_whose_stream_has_a_new_run_can_change_nothing(query: Callable[..., Query]) -> None:
     MessageFactory.create_batch(4)
     zombie = query()
     zombie.claim(2)
@@ -223,7 +223,7 @@ def test_the_rescue_and_the_guardian_pass_a_streams_messages_by(query: Callable[
     one = query()
     one.claim()
     assert Message.objects.rescue() == 1
-    assert Guardian(DjangoSession("default")).look() == 0
+    assert Guardian(DjangoSession("default")).check() == 0
     assert letters() == ["n", "run", "run"]
     overdue.refresh_from_db()
     assert overdue.read_count == 1

@@ -34,7 +34,7 @@ def maintain() -> None:
     Maintenance(session_of("default"), (QUEUE,)).run(0.0)
 
 
-def test_a_stream_allows_as_many_reads_as_the_settings_do_where_nothing_is_said() -> None:
+def test_a_stream_allows_as_many_reads_as_the_settings_do_where_nothing_is_set() -> None:
     assert StreamSpec("s", "q").max_reads == PER_QUEUE["max_reads"]
 
 
@@ -85,7 +85,7 @@ def test_a_claim_to_be_requeued_goes_back_charged_and_as_a_crash(query: Callable
     assert len(claimed()) == 2
 
 
-def test_the_stream_whose_claim_was_given_back_acks_nothing_of_it_and_says_so(
+def test_the_stream_whose_claim_was_released_acks_nothing_of_it_and_reports_it(
     query: Callable[..., Query], caplog: pytest.LogCaptureFixture
 ) -> None:
     MessageFactory.create_batch(2)
@@ -103,7 +103,7 @@ def test_the_stream_whose_claim_was_given_back_acks_nothing_of_it_and_says_so(
     assert letters() == ["y", "y"]
 
 
-def test_a_beat_keeps_the_claims_of_a_stream_from_being_given_back(query: Callable[..., Query]) -> None:
+def test_a_beat_keeps_the_claims_of_a_stream_from_being_released(query: Callable[..., Query]) -> None:
     MessageFactory()
     one = query(spec=GIVING_BACK)
     one.next()
@@ -113,7 +113,7 @@ def test_a_beat_keeps_the_claims_of_a_stream_from_being_given_back(query: Callab
     assert letters() == ["run"]
 
 
-def test_what_a_killed_one_began_to_give_back_the_next_one_finishes(
+def test_what_a_killed_one_began_to_release_the_next_one_finishes(
     query: Callable[..., Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_release, "PART", 2)
@@ -204,7 +204,7 @@ def test_what_an_overdue_claim_holds_is_stuck_and_no_longer_running(query: Calla
     assert letters() == ["n", "n"]
 
 
-def test_logs_say_what_was_given_back(query: Callable[..., Query], caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_name_what_was_released(query: Callable[..., Query], caplog: pytest.LogCaptureFixture) -> None:
     MessageFactory()
     query(spec=GIVING_BACK).next()
     let_leases_end()

@@ -116,11 +116,11 @@ def test_an_ack_of_no_groups_asks_nothing_about_them(
 ) -> None:
     send(None, 3)
     one = query()
-    asked: list[str] = []
+    sent: list[str] = []
 
     def note(verb: str) -> None:
         real = getattr(one.connection, verb)
-        monkeypatch.setattr(one.connection, verb, lambda statement: (asked.append(statement.sql), real(statement))[1])
+        monkeypatch.setattr(one.connection, verb, lambda statement: (sent.append(statement.sql), real(statement))[1])
 
     note("fetch")
     note("run")
@@ -128,8 +128,8 @@ def test_an_ack_of_no_groups_asks_nothing_about_them(
     assert number is not None
     one.read(number)
     one.commit(number)
-    assert len(asked) > 5
-    assert [sql for sql in asked if "_line" in sql or "_ticket" in sql or "lane IS NOT NULL" in sql] == []
+    assert len(sent) > 5
+    assert [sql for sql in sent if "_line" in sql or "_ticket" in sql or "lane IS NOT NULL" in sql] == []
 
 
 def fail(query: Callable[..., Query], number: int, spec: StreamSpec) -> Query:
@@ -194,7 +194,7 @@ def test_a_released_claim_gives_its_places_back(query: Callable[..., Query]) -> 
     assert claimed_ids() == [a[0]]
 
 
-def test_a_group_that_was_paused_meanwhile_begins_nothing_when_its_claim_is_released(
+def test_a_group_that_was_paused_in_between_begins_nothing_when_its_claim_is_released(
     query: Callable[..., Query],
 ) -> None:
     a = send("a", 2)

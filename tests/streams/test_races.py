@@ -43,7 +43,7 @@ def requeue() -> int:
     return requeue_expired(Message, DjangoSession("default"))
 
 
-def test_a_stream_that_claims_beside_a_worker_passes_its_messages_by(query: Callable[..., Query]) -> None:
+def test_a_stream_that_claims_alongside_a_worker_passes_its_messages_by(query: Callable[..., Query]) -> None:
     first, *others = MessageFactory.create_batch(3)
     claim, *_ = steps_of(query())
     met = meet(claim_in_transaction, claim, waits=False)
@@ -51,7 +51,7 @@ def test_a_stream_that_claims_beside_a_worker_passes_its_messages_by(query: Call
     assert ids_of(1) == [message.pk for message in others]
 
 
-def test_a_worker_that_claims_beside_a_stream_passes_its_messages_by(query: Callable[..., Query]) -> None:
+def test_a_worker_that_claims_alongside_a_stream_passes_its_messages_by(query: Callable[..., Query]) -> None:
     made = MessageFactory.create_batch(3)
     claim, *_ = steps_of(query())
     met = meet(claim, claim_in_transaction, waits=False)
@@ -59,7 +59,7 @@ def test_a_worker_that_claims_beside_a_stream_passes_its_messages_by(query: Call
     assert [message.pk for message in met.second] == [made[2].pk]
 
 
-def test_a_rescue_beside_a_stream_that_claims_takes_nothing(query: Callable[..., Query]) -> None:
+def test_a_rescue_alongside_a_stream_that_claims_takes_nothing(query: Callable[..., Query]) -> None:
     MessageFactory.create_batch(2)
     claim, *_ = steps_of(query())
     assert meet(claim, rescue, waits=False).second == 0
@@ -67,12 +67,12 @@ def test_a_rescue_beside_a_stream_that_claims_takes_nothing(query: Callable[...,
 
 
 @pytest.mark.parametrize(
-    ("first", "given_back", "left"),
+    ("first", "rescued", "left"),
     [("ack", 0, "y"), ("beat", 0, "run"), ("requeue", 2, "n")],
     ids=["an ack is passed by", "a beat is passed by", "an ack comes second, waits, and acks nothing"],
 )
 def test_of_who_gives_back_and_the_runner_the_first_wins(
-    query: Callable[..., Query], first: str, given_back: int, left: str
+    query: Callable[..., Query], first: str, rescued: int, left: str
 ) -> None:
     MessageFactory.create_batch(2)
     one = query(spec=GIVING_BACK)
@@ -80,15 +80,15 @@ def test_of_who_gives_back_and_the_runner_the_first_wins(
     let_leases_end()
     _claim, ack, beat = steps_of(one)
     if first == "requeue":
-        assert meet(requeue, ack, waits=connection.vendor != "sqlite").first == given_back
+        assert meet(requeue, ack, waits=connection.vendor != "sqlite").first == rescued
     else:
-        assert meet({"ack": ack, "beat": beat}[first], requeue, waits=False).second == given_back
+        assert meet({"ack": ack, "beat": beat}[first], requeue, waits=False).second == rescued
     assert letters() == [left, left]
     if first != "beat":
         assert states() == {1: "acked" if first == "ack" else "freed"}
 
 
-def test_an_ack_beside_an_operator_acks_what_he_left(query: Callable[..., Query]) -> None:
+def test_an_ack_alongside_an_operator_acks_what_he_left(query: Callable[..., Query]) -> None:
     moved, _other = MessageFactory.create_batch(2)
     one = query()
     one.next()
@@ -98,7 +98,7 @@ def test_an_ack_beside_an_operator_acks_what_he_left(query: Callable[..., Query]
     assert letters() == ["n", "y"]
 
 
-def test_an_operator_beside_an_ack_finds_the_message_done(query: Callable[..., Query]) -> None:
+def test_an_operator_during_an_ack_finds_the_message_done(query: Callable[..., Query]) -> None:
     moved, _other = MessageFactory.create_batch(2)
     one = query()
     one.next()
@@ -110,7 +110,7 @@ def test_an_operator_beside_an_ack_finds_the_message_done(query: Callable[..., Q
 
 
 @pytest.mark.parametrize("step", [0, 1, 2])
-def test_a_step_beside_a_release_by_force_waits_and_is_refused(query: Callable[..., Query], step: int) -> None:
+def test_a_step_during_a_release_by_force_waits_and_is_refused(query: Callable[..., Query], step: int) -> None:
     MessageFactory.create_batch(4)
     one = query()
     one.next(2)

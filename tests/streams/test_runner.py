@@ -19,7 +19,7 @@ from django_dbqueue.models import Stream, StreamClaim
 from django_dbqueue.spark import stream_driver
 from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
 from django_dbqueue.spark.schemas import MESSAGES
-from django_dbqueue.spark.stream_driver import StreamRunner
+from django_dbqueue.spark.stream_driver import StreamDriver
 from tests.factories import QUEUE, MessageFactory
 from tests.patience import patience
 from tests.process.conftest import wait_until
@@ -71,18 +71,18 @@ def test_spark_s_questions_in_spark_s_order(reader: ClaimStreamReader) -> None:
     assert letters() == ["y"] * 15
 
 
-def test_an_empty_queue_is_asked_less_and_less_often(
+def test_an_empty_queue_is_polled_less_and_less_often(
     reader: ClaimStreamReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = count(1_000.0, 0.005)
     now = [next(moments)]
     monkeypatch.setattr(stream_driver, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    asked: list[float] = []
-    monkeypatch.setattr(StreamRunner, "_next", lambda *_: asked.append(now[0]))
-    while len(asked) < 10:
+    times: list[float] = []
+    monkeypatch.setattr(StreamDriver, "_next", lambda *_: times.append(now[0]))
+    while len(times) < 10:
         assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
         now[0] = next(moments)
-    pauses = [later - earlier for earlier, later in pairwise(asked)]
+    pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0], abs=0.006)
 
 
@@ -113,7 +113,7 @@ def test_all_that_is_available_is_not_claimed_at_once(reader: ClaimStreamReader)
 
 
 @pytest.fixture
-def patient(options: dict[str, str]) -> Iterator[ClaimStreamReader]:
+def waiting(options: dict[str, str]) -> Iterator[ClaimStreamReader]:
     """Waits for three messages, for as long as it may."""
     made = reader_of({**options, "minMessagesPerTrigger": "3", "maxTriggerDelay": str(7 * 86_400)}, MESSAGES.schema)
     assert isinstance(made, ClaimStreamReader)
@@ -127,43 +127,43 @@ def offset_after(reader: ClaimStreamReader, start: int) -> int:
     return reader.latestOffset({"claim": start}, LIMIT)["claim"]
 
 
-def test_too_few_messages_wait_for_more(patient: ClaimStreamReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_messages_wait_for_more(waiting: ClaimStreamReader, monkeypatch: pytest.MonkeyPatch) -> None:
     MessageFactory.create_batch(2)
     MessageFactory(queue="another")
-    looks: list[int] = []
-    real = StreamRunner._next
-    monkeypatch.setattr(StreamRunner, "_next", lambda *said: (looks.append(1), real(*said))[1])
+    polls: list[int] = []
+    real = StreamDriver._next
+    monkeypatch.setattr(StreamDriver, "_next", lambda *args: (polls.append(1), real(*args))[1])
 
-    def looked_often() -> bool:
-        assert patient.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
-        return len(looks) > 3
+    def polled_often() -> bool:
+        assert waiting.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
+        return len(polls) > 3
 
-    wait_until(looked_often, "some looks at the queue")
+    wait_until(polled_often, "some looks at the queue")
     assert letters() == ["n"] * 3
     MessageFactory(priority=5)
-    assert offset_after(patient, 0) == 1
+    assert offset_after(waiting, 0) == 1
     assert StreamClaim.objects.get().messages == 3
 
 
-def test_a_claim_of_a_run_before_waits_for_nothing(patient: ClaimStreamReader, options: dict[str, str]) -> None:
+def test_a_claim_of_a_run_before_waits_for_nothing(waiting: ClaimStreamReader, options: dict[str, str]) -> None:
     MessageFactory.create_batch(2)
     before = reader_of(options, MESSAGES.schema)
     assert before.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}  # type: ignore[call-arg]
     before.stop()
-    assert patient.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
+    assert waiting.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
 
 
-def test_available_now_takes_what_is_there(patient: ClaimStreamReader) -> None:
+def test_available_now_takes_what_is_there(waiting: ClaimStreamReader) -> None:
     MessageFactory.create_batch(2)
-    patient.prepareForTriggerAvailableNow()
-    assert patient.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
-    assert patient.latestOffset({"claim": 1}, LIMIT) == {"claim": 1}
+    waiting.prepareForTriggerAvailableNow()
+    assert waiting.latestOffset({"claim": 0}, LIMIT) == {"claim": 1}
+    assert waiting.latestOffset({"claim": 1}, LIMIT) == {"claim": 1}
     assert letters() == ["y"] * 2
 
 
 def test_a_small_batch_goes_when_it_has_waited_for_long(options: dict[str, str]) -> None:
-    said = {"minMessagesPerTrigger": "3", "maxTriggerDelay": "1"}
-    reader = reader_of({**options, **said}, MESSAGES.schema)
+    limits = {"minMessagesPerTrigger": "3", "maxTriggerDelay": "1"}
+    reader = reader_of({**options, **limits}, MESSAGES.schema)
     assert isinstance(reader, ClaimStreamReader)
     try:
         MessageFactory()
@@ -174,7 +174,7 @@ def test_a_small_batch_goes_when_it_has_waited_for_long(options: dict[str, str])
 
 
 @pytest.mark.parametrize(
-    ("said", "what"),
+    ("bad", "what"),
     [
         ({"queue": None}, "'queue' is missing"),
         ({"stream": None}, "'stream' is missing"),
@@ -194,8 +194,8 @@ def test_a_small_batch_goes_when_it_has_waited_for_long(options: dict[str, str])
         ({"password": "x"}, "'password' would appear"),
     ],
 )
-def test_an_option_that_can_not_be_is_refused_by_name(options: dict[str, str], said: dict[str, Any], what: str) -> None:
-    chosen = {name: value for name, value in {**options, **said}.items() if value is not None}
+def test_an_option_that_can_not_be_is_refused_by_name(options: dict[str, str], bad: dict[str, Any], what: str) -> None:
+    chosen = {name: value for name, value in {**options, **bad}.items() if value is not None}
     with pytest.raises((InvalidPipeline, InvalidMessage), match=what):
         reader_of(chosen, MESSAGES.schema)
     assert not Stream.objects.exists()
@@ -216,7 +216,7 @@ if settings.TEST_DATABASE == "mariadb":
                 "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
             )
             text = django(environment, f"{address}.to_json())")
-            runner = StreamRunner(stream_driver.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
+            runner = StreamDriver(stream_driver.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
 
             def crash() -> None:
                 server.kill()

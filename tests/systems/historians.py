@@ -43,7 +43,7 @@ def ready(environment: dict[str, str]) -> Iterator[list[subprocess.Popen[str]]]:
             process.communicate()
 
 
-def say_go(process: subprocess.Popen[str]) -> None:
+def let_go_on(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     process.stdin.write("go\n")
     process.stdin.flush()

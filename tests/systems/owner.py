@@ -27,7 +27,7 @@ BATCH = 10
 FIFTH = 4
 
 
-def say(line: str) -> None:
+def write(line: str) -> None:
     print(line, flush=True)
 
 
@@ -37,39 +37,39 @@ def main() -> None:
     parser.add_argument("lease", type=float)
     parser.add_argument("--exactly-once", action="store_true")
     parser.add_argument("--stop-at", default="")
-    told = parser.parse_args()
+    options = parser.parse_args()
     django.setup()
     from django_dbqueue.models import Message
     from tests.bank_app.models import Transfer
 
     def reach(step: str) -> None:
-        if step == told.stop_at:
-            told.stop_at = ""
-            say(step)
+        if step == options.stop_at:
+            options.stop_at = ""
+            write(step)
             sys.stdin.readline()
 
     def process(number: int, message: Message) -> None:
-        with message.transaction() if told.exactly_once else nullcontext():
-            if number == FIFTH and not told.exactly_once:
+        with message.transaction() if options.exactly_once else nullcontext():
+            if number == FIFTH and not options.exactly_once:
                 reach("processing")
             Transfer.objects.create(number=message.pk, source=os.getpid(), target=message.read_count, amount=0)
-            if number == FIFTH and told.exactly_once:
+            if number == FIFTH and options.exactly_once:
                 reach("processing")
 
-    say("ready")
+    write("ready")
     sys.stdin.readline()
-    while Message.objects.filter(queue=told.queue).exclude(status="y").exists():
-        messages = Message.objects.claim(BATCH, queue=told.queue, lease=told.lease)
+    while Message.objects.filter(queue=options.queue).exclude(status="y").exists():
+        messages = Message.objects.claim(BATCH, queue=options.queue, lease=options.lease)
         if not messages:
             time.sleep(0.02)  # somebody else has what is left; who lives takes it over when that one doesn't
             continue
-        say(f"claimed {len(messages)}")
+        write(f"claimed {len(messages)}")
         reach("claimed")
         for number, message in enumerate(messages):
             process(number, message)
         reach("processed")
-        if not told.exactly_once:
-            say(f"lost {len(Message.objects.ack(messages))}")
+        if not options.exactly_once:
+            write(f"lost {len(Message.objects.ack(messages))}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from django_dbqueue.models import ArchivedMessage, Message
-from tests.systems.told import assert_page_prints_what_it_says
+from tests.systems.told import assert_page_prints_what_it_shows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "systems" / "000-claim-token-and-broker.md"
@@ -34,7 +34,7 @@ class Broker:
         message.release()
 
 
-def tell_the_story() -> list[Message]:
+def replay_the_story() -> list[Message]:
     """Return what was queued; each step is one of the article's, under its own heading."""
     broker = Broker()
     first, second, third, fourth = queued = [broker.message_queue({"time": time}) for time in range(1, 5)]
@@ -75,7 +75,7 @@ def tell_the_story() -> list[Message]:
 
 
 def test_the_session_of_four_steps_and_then_the_archival_table() -> None:
-    queued = tell_the_story()
+    queued = replay_the_story()
     assert [message.status for message in Message.objects.all()] == ["y"] * 4
     assert Message.objects.archive() == 0, "not before its retention is over"
     assert Message.objects.archive(older_than=0) == 4
@@ -89,11 +89,11 @@ def test_the_session_of_four_steps_and_then_the_archival_table() -> None:
 
 @override_settings(DBQUEUE={"QUEUES": {"test": {"on_ack": "delete"}}})
 def test_the_session_without_a_history_where_accepting_deletes_the_row() -> None:
-    tell_the_story()
+    replay_the_story()
     assert not Message.objects.exists()
     assert Message.objects.archive(older_than=0) == 0
     assert not ArchivedMessage.objects.exists()
 
 
-def test_the_page_prints_what_it_says() -> None:
-    assert_page_prints_what_it_says(PAGE)
+def test_the_page_prints_what_it_shows() -> None:
+    assert_page_prints_what_it_shows(PAGE)

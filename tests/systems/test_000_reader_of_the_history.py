@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from django_dbqueue.models import ArchivedMessage, Message
-from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, ready, say_go
+from tests.systems.historians import MESSAGES, PATIENCE, PRODUCERS, let_go_on, ready
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = 40
@@ -21,14 +21,14 @@ class Reader:
     def __init__(self) -> None:
         self.last_seen = 0
         self.messages: list[int] = []
-        self.looks = 0
+        self.reads = 0
 
-    def look(self) -> int:
+    def read(self) -> int:
         page = ArchivedMessage.objects.filter(id__gt=self.last_seen).order_by("id").values_list("id", "message_id")
         rows = list(page[:PAGE])
         self.messages += [message_id for _, message_id in rows]
         self.last_seen = rows[-1][0] if rows else self.last_seen
-        self.looks += bool(rows)
+        self.reads += bool(rows)
         return len(rows)
 
 
@@ -43,13 +43,13 @@ def test_a_reader_that_follows_the_ids_misses_none_while_producers_and_archivers
 ) -> None:
     reader, deadline = Reader(), time.monotonic() + PATIENCE
     for process in processes:
-        say_go(process)
+        let_go_on(process)
     producers, archivers = processes[:PRODUCERS], processes[PRODUCERS:]
     while any(process.poll() is None for process in producers) or Message.objects.exists():
-        reader.look()
+        reader.read()
         assert time.monotonic() < deadline, "the table did not become empty"
     ends = [process.communicate(timeout=PATIENCE) for process in archivers]  # which closes their standard input
-    while reader.look():
+    while reader.read():
         pass
 
     assert [error for _, error in ends if error] == []
@@ -57,4 +57,4 @@ def test_a_reader_that_follows_the_ids_misses_none_while_producers_and_archivers
     assert reader.messages == list(ArchivedMessage.objects.order_by("id").values_list("message_id", flat=True))
     assert len(reader.messages) == len(set(reader.messages)) == MESSAGES
     assert ArchivedMessage.objects.filter(outcome="dead").exists()
-    assert reader.looks > MESSAGES / PAGE, "it had read while they wrote"
+    assert reader.reads > MESSAGES / PAGE, "it had read while they wrote"

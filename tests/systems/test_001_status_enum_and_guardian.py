@@ -37,8 +37,8 @@ def my_session() -> int:
 
 
 def letters_and_owner(message: Message) -> tuple[str, int | None]:
-    standing = row(message)
-    return standing["status"], standing["conn_id"]
+    stored = row(message)
+    return stored["status"], stored["conn_id"]
 
 
 def kill(worker: Any) -> None:
@@ -51,11 +51,11 @@ def test_a_message_goes_from_n_by_run_to_y_and_shows_whose_it_is() -> None:
     message = Message.objects.enqueue("test", queue=BUSINESS)
     assert letters_and_owner(message) == ("n", None)
 
-    [taken] = Message.objects.claim(10, queue=BUSINESS)
+    [claimed] = Message.objects.claim(10, queue=BUSINESS)
     assert letters_and_owner(message) == ("run", my_session())
-    assert taken.payload == "test"
+    assert claimed.payload == "test"
 
-    taken.ack()
+    claimed.ack()
     assert row(message)["status"] == "y"
 
 
@@ -119,11 +119,11 @@ def test_scheme_two_the_claim_of_a_living_consumer_takes_over_with_no_guardian_r
     consumer.wait_for("begin", message.pk)
     kill(consumer)
     assert letters_and_owner(message)[0] == "run", "nobody is there to reset it"
-    [taken] = wait_until(lambda: Message.objects.claim(1, queue="short-lease"), "the claim to take it over")
-    assert taken.pk == message.pk
+    [claimed] = wait_until(lambda: Message.objects.claim(1, queue="short-lease"), "the claim to take it over")
+    assert claimed.pk == message.pk
     assert letters_and_owner(message) == ("run", my_session())
     assert (row(message)["read_count"], row(message)["crashes"]) == (2, 1)
-    taken.ack()
+    claimed.ack()
     assert row(message)["status"] == "y"
 
 

@@ -75,7 +75,7 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def told() -> list[tuple[str, str]]:
+    def session_of_the_page() -> list[tuple[str, str]]:
         """The statements of the page's session, each with what it prints."""
         [session] = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
         return [
@@ -120,7 +120,7 @@ if settings.TEST_DATABASE in ("mysql", "mariadb"):
 
     def test_the_articles_session_runs_in_the_mysql_client_as_it_is_written(schema: dict[str, str]) -> None:
         follow_the_page(schema)
-        page = told()
+        page = session_of_the_page()
         statements = [statement for statement, _ in page]
         assert statements == [
             "USE main_schema",

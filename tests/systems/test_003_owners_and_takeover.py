@@ -26,7 +26,7 @@ from tests.systems.owner import BATCH, FIFTH
 pytestmark = pytest.mark.django_db(transaction=True)
 
 QUEUE = "test"
-SHORT, LONG = 2.0, 600.0
+BRIEF, LONG = 2.0, 600.0
 """Leases in seconds: one that the test waits for, and one that it doesn't."""
 
 
@@ -48,8 +48,8 @@ class Owner:
     def wait_for(self, line: str) -> None:
         """Read until it says that."""
         assert self.process.stdout is not None
-        for said in self.process.stdout:
-            self.heard.append(said.strip())
+        for printed in self.process.stdout:
+            self.heard.append(printed.strip())
             if self.heard[-1] == line:
                 return
         pytest.fail(f"it ended before it said {line!r}: {self.heard}")
@@ -133,7 +133,7 @@ def test_ten_cost_no_more_statements_than_one() -> None:
     assert len(of_ten) <= len(of_one) + extra
 
 
-def test_consumers_beside_each_other_share_the_messages_and_none_is_processed_twice(
+def test_consumers_that_run_together_share_the_messages_and_none_is_processed_twice(
     start: Callable[..., Owner],
 ) -> None:
     sent = send(300)
@@ -157,14 +157,14 @@ def test_consumers_beside_each_other_share_the_messages_and_none_is_processed_tw
     ("step", "by_the_dead"),
     [("claimed", 0), ("processing", FIFTH), ("processed", BATCH)],
 )
-def test_a_consumer_killed_at_any_step_is_taken_over_by_the_living_and_nothing_is_lost(
+def test_a_consumer_killed_at_any_step_is_replaced_by_the_living_and_nothing_is_lost(
     start: Callable[..., Owner], step: str, by_the_dead: int
 ) -> None:
     """Killed after step 2, what it had processed is processed twice, as the article says of itself."""
     sent = send(25)
-    dying = start(SHORT, "--stop-at", step)
+    dying = start(BRIEF, "--stop-at", step)
     dying.go_to(step)
-    living = start(SHORT)
+    living = start(BRIEF)
     living.go_on()
     dying.kill()
     living.end()
@@ -178,10 +178,10 @@ def test_a_consumer_killed_at_any_step_is_taken_over_by_the_living_and_nothing_i
 
 def test_consumers_watch_each_other_until_the_last_one(start: Callable[..., Owner]) -> None:
     sent = send(40)
-    first, second = start(SHORT, "--stop-at", "processing"), start(SHORT, "--stop-at", "processed")
+    first, second = start(BRIEF, "--stop-at", "processing"), start(BRIEF, "--stop-at", "processed")
     first.go_to("processing")
     second.go_to("processed")
-    last = start(SHORT)
+    last = start(BRIEF)
     last.go_on()
     first.kill()
     second.kill()
@@ -192,11 +192,11 @@ def test_consumers_watch_each_other_until_the_last_one(start: Callable[..., Owne
     assert Message.objects.filter(read_count=2).count() == 2 * BATCH
 
 
-def test_nobody_takes_over_from_one_who_lives_within_his_lease(start: Callable[..., Owner]) -> None:
+def test_no_other_takes_over_from_one_who_lives_within_his_lease(start: Callable[..., Owner]) -> None:
     sent = send(20)
     slow = start(LONG, "--stop-at", "processing")
     slow.go_to("processing")
-    other = start(SHORT)
+    other = start(BRIEF)
     other.go_on()
     wait_until(lambda: Message.objects.done(QUEUE).count() == 10, "the other one to have done the rest")
     assert Message.objects.rescue(QUEUE) == 0
@@ -208,13 +208,13 @@ def test_nobody_takes_over_from_one_who_lives_within_his_lease(start: Callable[.
     assert Message.objects.filter(read_count=1).count() == 20
 
 
-def test_one_who_was_taken_over_and_wakes_is_refused_and_changes_nothing(start: Callable[..., Owner]) -> None:
+def test_one_who_was_replaced_and_wakes_is_refused_and_changes_nothing(start: Callable[..., Owner]) -> None:
     """The article's `delete ... where owner='me'` would be right only if no name is ever used twice."""
     sent = send(BATCH)
-    frozen = start(SHORT, "--stop-at", "processed")
+    frozen = start(BRIEF, "--stop-at", "processed")
     frozen.go_to("processed")
     frozen.process.send_signal(signal.SIGSTOP)
-    living = start(SHORT)
+    living = start(BRIEF)
     living.go_on()
     living.end()
     before = list(Message.objects.order_by("pk").values())
@@ -231,7 +231,7 @@ def test_a_worker_takes_over_from_a_consumer_of_another_kind(
     start_worker: Callable[..., Any],  # noqa: F811
 ) -> None:
     sent = send(BATCH)
-    dying = start(SHORT, "--stop-at", "processing")
+    dying = start(BRIEF, "--stop-at", "processing")
     dying.go_to("processing")
     dying.kill()
     worker = start_worker("--queues", QUEUE)
@@ -252,9 +252,9 @@ def test_where_effect_and_ack_are_one_commit_a_kill_at_any_step_doubles_nothing(
 ) -> None:
     """In the same database one resource manager has both, so that no protocol between two is needed."""
     sent = send(25)
-    dying = start(SHORT, "--exactly-once", "--stop-at", step)
+    dying = start(BRIEF, "--exactly-once", "--stop-at", step)
     dying.go_to(step)
-    living = start(SHORT, "--exactly-once")
+    living = start(BRIEF, "--exactly-once")
     living.go_on()
     dying.kill()
     living.end()

@@ -34,7 +34,7 @@ def test_race_1_the_timeout_passed_and_another_has_it() -> None:
     assert refused(slow)
 
 
-def test_race_1_the_timeout_passed_and_nobody_came() -> None:
+def test_race_1_the_timeout_passed_and_no_other_came() -> None:
     push()
     slow = must_acquire()
     let_pass(slow, FIVE_MINUTES + 1)
@@ -51,9 +51,9 @@ def test_race_1_the_other_failed_too_and_it_waits_again() -> None:
     must_acquire().ack()
 
 
-@pytest.mark.parametrize("is_taken", [False, True])
+@pytest.mark.parametrize("is_claimed", [False, True])
 @pytest.mark.parametrize("end", ["acked by another", "dropped", "rejected"])
-def test_race_2_the_key_was_used_again(end: str, *, is_taken: bool) -> None:
+def test_race_2_the_key_was_used_again(end: str, *, is_claimed: bool) -> None:
     push()
     slow = must_acquire()
     if end == "dropped":
@@ -64,10 +64,10 @@ def test_race_2_the_key_was_used_again(end: str, *, is_taken: bool) -> None:
         other.ack() if end == "acked by another" else other.reject("no such contact")
     new = push({"name": "Another Alex"})
     assert (new.outcome, new.pk != slow.pk) == ("created", True)
-    if is_taken:
+    if is_claimed:
         new = must_acquire()
     assert refused(slow)
-    if not is_taken:
+    if not is_claimed:
         new = must_acquire()
     assert new.payload == {"name": "Another Alex"}
     new.ack()

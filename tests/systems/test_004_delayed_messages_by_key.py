@@ -22,7 +22,7 @@ from tests.concurrency.steps import aside, meet
 from tests.factories import let_pass, row, rows
 from tests.process.conftest import wait_until
 from tests.systems.contacts import ALEX, FIVE_MINUTES, KEY, KIND, acquire, must_acquire, poll, push
-from tests.systems.told import assert_page_prints_what_it_says
+from tests.systems.told import assert_page_prints_what_it_shows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "systems" / "004-delayed-messages-by-key.md"
@@ -85,7 +85,7 @@ def test_an_offer_can_update_what_is_there_and_bring_it_forward_or_put_it_off() 
     assert found.payload == {"name": "Alexandra"}
 
 
-def test_what_was_pushed_can_be_looked_at_by_its_key_and_taken_back() -> None:
+def test_what_was_pushed_can_be_read_by_its_key_and_withdrawn() -> None:
     message = push(delay=60)
     assert Message.objects.get_by_key(KIND, KEY) == message
     assert Message.objects.drop(KIND, KEY) is True
@@ -184,5 +184,5 @@ def test_loops_that_share_a_kind_process_each_key_once_and_what_failed_again_aft
     assert {message.read_count >= 2 for message in Message.objects.filter(key__in=fails_once)} == {True}
 
 
-def test_the_page_prints_what_it_says() -> None:
-    assert_page_prints_what_it_says(PAGE)
+def test_the_page_prints_what_it_shows() -> None:
+    assert_page_prints_what_it_shows(PAGE)

@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "comparison.md").read_text()
 
 
 @pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("test_weaknesses_*.py")), ids=lambda file: file.stem)
-def test_every_weakness_that_is_shown_is_told(file: Path) -> None:
+def test_every_weakness_that_is_shown_is_named(file: Path) -> None:
     names = re.findall(r"^def (test_\w+)\(", file.read_text(), re.MULTILINE)
     assert names
     assert [name for name in names if f"tests/systems/{file.name}::{name}`" not in PAGE] == []

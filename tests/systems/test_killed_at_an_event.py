@@ -36,7 +36,7 @@ def move_until(verb: str, worker_env: dict[str, str]) -> Iterator[Callable[[int]
         yield ask
 
 
-def _standing(message: Message) -> tuple[dict[str, Any], int]:
+def _stored(message: Message) -> tuple[dict[str, Any], int]:
     """The row, and how many others there are: what is sent again is another."""
     return row(message), Message.objects.count()
 
@@ -51,11 +51,11 @@ def test_killed_at_any_statement_a_message_has_moved_and_has_its_event_or_neithe
             model.objects.all().delete()
         message = MADE.get(verb, held)()
         MessageEvent.objects.all().delete()
-        before = _standing(message)
+        before = _stored(message)
         end = move_until(len(killed_at))
         assert not end["failed"], end
         Message.objects.filter(queue=QUEUE).update(priority=0)  # waits until the dead one let go
-        moved = _standing(message) != before
+        moved = _stored(message) != before
         assert MessageEvent.objects.filter(message_id=message.pk).count() == int(moved), end["points"]
         seen.add(moved)
         if not end["killed"]:

@@ -86,7 +86,7 @@ def test_article_000_a_second_reject_gives_the_message_to_a_third_while_the_seco
 
 
 @in_its_own_dialect
-def test_article_000_what_a_dead_consumer_had_taken_is_given_to_nobody(table: None) -> None:
+def test_article_000_what_a_dead_consumer_had_claimed_is_given_to_none(table: None) -> None:
     article.queue("one")
     article.dequeue(token=1)
     assert article.count() == 0
@@ -107,7 +107,7 @@ def test_article_000_a_second_consumer_waits_for_the_first_ones_update(table: No
 
 
 @in_its_own_dialect
-def test_article_000_a_message_that_nobody_can_process_comes_first_for_ever(table: None) -> None:
+def test_article_000_a_message_that_can_not_be_processed_comes_first_for_ever(table: None) -> None:
     article.queue("poison", "innocent")
     for token in range(20):
         [(message_id, payload)] = article.dequeue(token)

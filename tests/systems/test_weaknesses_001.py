@@ -35,7 +35,7 @@ LETTERS, MAILS = 1000, 2000
 
 
 @in_its_own_dialect
-def test_article_001_a_claim_takes_another_business_message_and_nobody_gets_it(table: None) -> None:
+def test_article_001_a_claim_takes_another_business_message_and_none_gets_it(table: None) -> None:
     article.enqueue(MAILS, "a mail")
     article.enqueue(LETTERS, "a letter")
     assert article.claim(LETTERS) == []
@@ -99,7 +99,7 @@ def test_article_001_its_finish_as_printed_is_no_sql(table: None) -> None:
 def test_article_001_its_second_schemes_claim_takes_nothing(table: None) -> None:
     article.enqueue(LETTERS, "one")
     assert run(article.TAKE_OVER.format(sessions=article.sessions_seen()), article.LONG_AGO) == 1
-    assert ask(article.TAKEN, LETTERS) == []
+    assert ask(article.CLAIMED, LETTERS) == []
     assert article.states() == [(LETTERS, "n")]
 
 
@@ -155,7 +155,7 @@ def test_ours_a_rescue_by_an_account_that_sees_no_session_takes_nothing_from_the
 
 @in_its_own_dialect
 @pytest.mark.parametrize("sign", ["its named lock", "the list of sessions"])
-def test_ours_a_guardian_that_sees_no_session_leaves_a_silent_worker_alone(
+def test_ours_a_guardian_that_sees_no_session_leaves_a_stopped_worker_alone(
     guardian: Aside, monkeypatch: pytest.MonkeyPatch, sign: str
 ) -> None:
     monkeypatch.setattr(guardian_module, "PERSISTS", 0)
@@ -164,13 +164,13 @@ def test_ours_a_guardian_that_sees_no_session_leaves_a_silent_worker_alone(
     [(conn_id, server)] = ask(server_of(connection).sessions.me().sql)
     waiting()
     [message] = Claimer(Message, DjangoSession("default"), QUEUE, worker_id=number).claim(1, lease=600, max_reads=5)
-    silent = DbNow() - timedelta(seconds=60)
+    stopped = DbNow() - timedelta(seconds=60)
     Worker.objects.create(
         id=number, conn_id=conn_id, server=server, session_lock=number if sign == "its named lock" else None,
-        host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=silent, late_at=silent,
+        host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=stopped, late_at=stopped,
     )  # fmt: skip
-    looks = Guardian(DjangoSession("default"))
-    assert [guardian.do(looks.look) for _ in range(3)] == [0, 0, 0]
+    ours = Guardian(DjangoSession("default"))
+    assert [guardian.do(ours.check) for _ in range(3)] == [0, 0, 0]
     message.ack()
 
 

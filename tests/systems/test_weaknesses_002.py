@@ -112,15 +112,15 @@ def test_article_002_who_was_too_slow_deletes_the_message_that_another_works_on(
 
 
 @in_its_own_dialect
-def test_article_002_a_message_whose_only_reader_died_is_lost_and_looks_like_one_in_work(article: Schema) -> None:
+def test_article_002_a_message_whose_only_reader_died_is_lost_and_resembles_one_in_work(article: Schema) -> None:
     article.put("q", "reader dies", 1, 60)
     article.put("q", "reader works", 1, 60)
     article.get("q")
     article.get("q")
     article.run("UPDATE main_schema.main_queue SET next_read = next_read - INTERVAL 1 DAY")
     assert article.get("q") is None
-    looks = article.ask("SELECT read_cnt, max_read_cnt, deleted_at FROM main_schema.main_queue")
-    assert looks == [(1, 1, None)] * 2
+    rows = article.ask("SELECT read_cnt, max_read_cnt, deleted_at FROM main_schema.main_queue")
+    assert rows == [(1, 1, None)] * 2
 
 
 # NOW() of the session's time zone

@@ -103,7 +103,7 @@ def test_article_003_a_consumer_in_another_time_zone_robs_all_others(table: None
 
 
 @in_its_own_dialect
-def test_article_003_a_message_that_kills_its_consumers_is_taken_over_for_ever(table: None) -> None:
+def test_article_003_a_message_that_kills_its_consumers_is_claimed_again_for_ever(table: None) -> None:
     article.enqueue("poison")
     for victim in range(20):
         assert article.dequeue(f"victim {victim}") == ["poison"]

@@ -12,14 +12,14 @@ import pytest
 from django_dbqueue import LeaseLost
 from tests.factories import claim_one, held
 from tests.systems.articles import article_004 as article
-from tests.systems.articles import ask, in_its_own_dialect, session_with, standing
+from tests.systems.articles import ask, in_its_own_dialect, present, session_with
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def table() -> Iterator[None]:
-    with standing(article.TABLE, article.create(), article.INDEX):
+    with present(article.TABLE, article.create(), article.INDEX):
         yield
 
 
@@ -70,15 +70,15 @@ def test_article_004_an_ack_sent_twice_deletes_the_new_message_that_another_hold
     assert first_lock
     assert article.acknowledge(key, created, first_lock), "done; the reply is lost on the way"
     article.offer("k", b"new")
-    key, seen, created_anew = article.poll() or ("", 0, 0)
+    key, seen, created_again = article.poll() or ("", 0, 0)
     second_lock = article.lock(key, seen)
-    assert (second_lock, created_anew) == (first_lock, created), "all in one second: one proof for two holders"
+    assert (second_lock, created_again) == (first_lock, created), "all in one second: one proof for two holders"
     assert article.acknowledge(key, created, first_lock), "the first, who asks again"
     assert ask("SELECT COUNT(*) FROM DelayedQueue") == [(0,)]
 
 
 @in_its_own_dialect
-def test_ours_claims_of_one_message_in_one_frozen_moment_are_told_apart() -> None:
+def test_ours_claims_of_one_message_in_one_frozen_moment_are_distinguished() -> None:
     with session_with(f"timestamp = {article.NOW}"):
         first = held(key="k")
         first.release()
@@ -128,7 +128,7 @@ def test_article_004_within_a_second_the_alphabet_decides_who_is_first(table: No
 # A message that nobody can process
 
 
-def test_article_004_a_message_that_nobody_can_process_comes_every_five_minutes_for_ever(table: None) -> None:
+def test_article_004_a_message_that_can_not_be_processed_comes_every_five_minutes_for_ever(table: None) -> None:
     article.offer("poison")
     now = article.NOW
     for _ in range(20):

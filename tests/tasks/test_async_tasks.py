@@ -13,7 +13,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.testing import run_consumers
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SHORT = {"QUEUES": {"jobs": {"timeout": 0.05}}}
+TIMEOUT = {"QUEUES": {"jobs": {"timeout": 0.05}}}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_threads_that_a_task_borrows_leave_no_session_open(odd: Any, opened:
 
 @pytest.mark.parametrize("name", ["wait_long", "take_no_notice", "take_no_notice_in_one_commit"])
 def test_an_async_task_is_cancelled_at_its_timeout_and_has_failed(odd: Any, settings: Any, name: str) -> None:
-    settings.DBQUEUE = SHORT
+    settings.DBQUEUE = TIMEOUT
     result = getattr(odd, name).enqueue()
     [handled] = run_consumers("jobs", on_error="collect")
     result.refresh()

@@ -33,13 +33,13 @@ def backend(alias: str = "default") -> Any:
 @pytest.fixture
 def enqueued() -> Iterator[list[Any]]:
     """What the signal told."""
-    told: list[Any] = []
+    heard: list[Any] = []
 
     def note(sender: type, task_result: Any, **_: Any) -> None:
-        told.append((sender, task_result.id))
+        heard.append((sender, task_result.id))
 
     with hearing(note, "task_enqueued"):
-        yield told
+        yield heard
 
 
 def test_a_task_is_a_message_of_its_queue(jobs: Any, enqueued: list[Any]) -> None:
@@ -105,7 +105,7 @@ def test_a_countdown_below_zero_is_due_at_once_as_in_celery(jobs: Any, length: A
     assert result.status == "SUCCESSFUL"
 
 
-def test_a_wait_takes_seconds_or_a_timedelta_and_says_what_it_saw(jobs: Any) -> None:
+def test_a_wait_takes_seconds_or_a_timedelta_and_reports_what_it_saw(jobs: Any) -> None:
     result = jobs.add.enqueue(1, 2)
     with pytest.raises(TimeoutError, match=r"is still READY, and the timeout is over\. .* runs the queue default"):
         wait_for(result, timeout=timedelta(milliseconds=1))
@@ -130,7 +130,7 @@ def test_moments_that_are_none_are_invalid_tasks(jobs: Any) -> None:
     assert not Result.objects.exists()
 
 
-def test_arguments_of_the_wrong_kind_are_not_taken_apart(jobs: Any) -> None:
+def test_arguments_of_the_wrong_kind_are_not_split(jobs: Any) -> None:
     wrongs: tuple[tuple[Any, Any], ...] = (("ab", {}), ({"a": 1}, {}), (5, {}), ((1, 2), [1]), ((1, 2), ""))
     for args, kwargs in wrongs:
         with pytest.raises(InvalidTask, match=r"its (kw)?args must be a"):

@@ -24,7 +24,7 @@ def checked(**options: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
         ({"max_attempts": -1}, "max_attempts"),
         ({"max_attempts": True}, "max_attempts"),
@@ -39,8 +39,8 @@ def checked(**options: Any) -> list[str]:
     ],
     ids=str,
 )
-def test_a_wrong_option_is_named(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidTask, match=says):
+def test_a_wrong_option_is_named(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidTask, match=error):
         task_options(**options)
     assert checked(OPTIONS=options) == ["dbqueue.E021"]
 

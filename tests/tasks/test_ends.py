@@ -73,7 +73,7 @@ def test_a_backoff_that_returns_none_wants_no_more_attempts(odd: Any, name: str,
     assert f"{name}: as told" in result.errors[-1].traceback
 
 
-def test_an_expired_task_says_why_it_was_never_run(jobs: Any) -> None:
+def test_an_expired_task_has_why_it_was_never_run(jobs: Any) -> None:
     result = jobs.add.apply_async((1, 2), expires=-1)
     run()
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_an_expired_task_says_why_it_was_never_run(jobs: Any) -> None:
         Message.objects.archive(older_than=0)
 
 
-def test_a_dropped_task_says_for_which_reason(jobs: Any) -> None:
+def test_a_dropped_task_has_its_reason(jobs: Any) -> None:
     result = jobs.fail.enqueue()
     run()
     Message.objects.all().drop_all("nobody wants it")
@@ -94,7 +94,7 @@ def test_a_dropped_task_says_for_which_reason(jobs: Any) -> None:
     assert result.errors[-1].traceback == "nobody wants it\n"
 
 
-def test_a_forgotten_result_says_so_and_one_that_was_none_is_still_none(jobs: Any) -> None:
+def test_a_forgotten_result_is_known_and_one_that_was_none_is_still_none(jobs: Any) -> None:
     forgotten, kept, none = jobs.add.enqueue(1, 2), jobs.add.enqueue(3, 4), jobs.nothing.enqueue()
     run()
     Result.objects.filter(pk=int(forgotten.id)).update(expires_at=DbNow())

@@ -66,7 +66,7 @@ def test_they_run_in_their_order(jobs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "says"),
+    ("group", "error"),
     [
         (lambda *_: 17, "group must be a string or None, not int"),
         (lambda *_: "x" * 201, "group's name has 201 characters"),
@@ -74,14 +74,14 @@ def test_they_run_in_their_order(jobs: Any) -> None:
     ],
     ids=["a number", "too long", "takes no arguments"],
 )
-def test_what_a_function_can_not_name_is_refused_and_nothing_is_written(jobs: Any, group: Any, says: str) -> None:
+def test_what_a_function_can_not_name_is_refused_and_nothing_is_written(jobs: Any, group: Any, error: str) -> None:
     task = jobs.add
     task_options(group=group)(task.func)
     try:
         with override_settings(TASKS=task_backends.settings):
-            with pytest.raises(InvalidTask, match=says):
+            with pytest.raises(InvalidTask, match=error):
                 task.enqueue(1, 2)
-            with pytest.raises(InvalidTask, match=says):
+            with pytest.raises(InvalidTask, match=error):
                 task_backends["default"].enqueue_many([(task, (1, 2), {})])
     finally:
         del task.func._dbqueue_task_options
@@ -89,21 +89,21 @@ def test_what_a_function_can_not_name_is_refused_and_nothing_is_written(jobs: An
 
 
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("how", "error"),
     [({"group": ""}, "group's name"), ({"once": ""}, "token once"), ({"once": "t", "once_for": 0}, "once_for")],
     ids=str,
 )
-def test_what_apply_async_can_not_take_is_refused(jobs: Any, how: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidTask, match=says):
+def test_what_apply_async_can_not_take_is_refused(jobs: Any, how: dict[str, Any], error: str) -> None:
+    with pytest.raises(InvalidTask, match=error):
         jobs.add.apply_async((1, 2), **how)
     assert not Message.objects.exists()
 
 
 def test_once_gives_the_result_of_the_first_call(jobs: Any) -> None:
-    told: list[str] = []
+    heard: list[str] = []
 
     def note(task_result: Any, **_: Any) -> None:
-        told.append(task_result.id)
+        heard.append(task_result.id)
 
     signal("task_enqueued").connect(note)
     first = jobs.add.apply_async((1, 2), once="charge-17", once_for=timedelta(hours=1))
@@ -116,7 +116,7 @@ def test_once_gives_the_result_of_the_first_call(jobs: Any) -> None:
     archived = jobs.add.apply_async((3, 4), once="charge-17")
     assert (archived.id, archived.status, archived.return_value) == (first.id, "SUCCESSFUL", 3)
     signal("task_enqueued").disconnect(note)
-    assert (told, Once.objects.count()) == ([first.id], 1)
+    assert (heard, Once.objects.count()) == ([first.id], 1)
 
 
 def test_of_a_first_call_that_is_gone_there_is_no_result(jobs: Any) -> None:

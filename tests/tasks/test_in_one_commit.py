@@ -29,7 +29,7 @@ class Killed(BaseException):
 def test_a_death_at_any_statement_leaves_all_of_it_or_nothing(jobs: Any, statement: str) -> None:
     begun = False
 
-    def look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+    def kill(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         nonlocal begun
         begun = begun or (sql.startswith("INSERT") and "django_dbqueue_queue" in sql)  # what the task itself writes
         if begun and sql.startswith(statement):
@@ -38,7 +38,7 @@ def test_a_death_at_any_statement_leaves_all_of_it_or_nothing(jobs: Any, stateme
         return execute(sql, params, many, context)
 
     message = Message.objects.get(pk=int(jobs.pause.enqueue("one").id))
-    with connection.execute_wrapper(look), suppress(Killed):
+    with connection.execute_wrapper(kill), suppress(Killed):
         run_consumers("default", on_error="collect")
     message.refresh_from_db()
     is_done = message.status == "y"

@@ -14,7 +14,7 @@ from tests.process.conftest import WorkerProcess
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.mark.parametrize("kind", ["look_and_leave", "look_and_leave_in_one_commit", "look_and_leave_asynchronously"])
+@pytest.mark.parametrize("kind", ["read_and_leave", "read_and_leave_in_one_commit", "read_and_leave_asynchronously"])
 def test_tasks_begin_afresh(start_worker: Callable[..., WorkerProcess], tmp_path: Path, kind: str) -> None:
     from tests.tasks_app import leaving
 

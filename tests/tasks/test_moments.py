@@ -49,7 +49,7 @@ def test_a_length_of_time_is_reckoned_in_utc_also_when_the_clocks_change(
 
 
 @pytest.mark.parametrize("moment", TWICE, ids=str)
-def test_a_naive_moment_in_the_hour_that_the_clocks_repeat_is_the_one_that_its_fold_says(
+def test_a_naive_moment_in_the_hour_that_the_clocks_repeat_is_the_one_of_its_fold(
     jobs: Any, settings: Any, moment: datetime
 ) -> None:
     settings.TIME_ZONE, settings.USE_TZ = "Europe/Berlin", False

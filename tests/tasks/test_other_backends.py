@@ -60,12 +60,12 @@ def test_another_backend_gets_no_option_of_ours_and_loses_none_silently(jobs: An
             task.apply_async((1, 2), **OURS[name])
 
 
-def test_options_are_said_below_the_task_or_above_it(odd: Any) -> None:
+def test_options_are_given_below_the_task_or_above_it(odd: Any) -> None:
     options = options_of(odd.optioned, {"max_attempts": 9, "backoff": 3})
     assert (options.max_attempts, options.keep_results, options.lease, options.backoff) == (1, 60, 30, 3)
 
 
-def test_options_that_are_said_after_somebody_asked_hold(odd: Any) -> None:
+def test_options_that_are_given_after_they_were_read_hold(odd: Any) -> None:
     task = odd.stand_aside
     assert options_of(task, {}).max_attempts is None
     try:

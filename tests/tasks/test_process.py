@@ -48,7 +48,7 @@ def test_each_of_many_has_its_own_result(start_worker: Callable[..., Any], jobs:
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "transactional"])
-def test_beside_tasks_that_kill_their_process_each_done_one_has_its_result(
+def test_among_tasks_that_kill_their_process_each_done_one_has_its_result(
     start_worker: Callable[..., Any], jobs: Any, kind: str
 ) -> None:
     """What had returned, and was not yet acked when its process died, runs again, uncharged (P17)."""
@@ -104,9 +104,9 @@ def test_a_timeout_names_the_task_and_cancels_an_async_one_in_its_child(
     assert second.ended() == 0, second.output
     for result, worker in ((cancelled, first), (hung, second)):
         result.refresh()
-        said = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
+        error = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
         assert (result.status, result.attempts) == ("FAILED", 3)
         assert [error.exception_class for error in result.errors] == [TimeoutError] * 3
-        assert said in str(Message.objects.get(pk=int(result.id)).error)
-        assert said in worker.output
+        assert error in str(Message.objects.get(pk=int(result.id)).error)
+        assert error in worker.output
         assert "run_task" not in worker.output

@@ -58,7 +58,7 @@ def test_what_the_history_has_is_read_there(jobs: Any) -> None:
     assert gone.enqueued_at is None
 
 
-def test_in_a_broken_transaction_it_is_unknown_until_that_is_over(jobs: Any) -> None:
+def test_in_a_broken_transaction_it_is_unknown_until_that_has_ended(jobs: Any) -> None:
     result = jobs.add.enqueue(1, 2)
     with transaction.atomic():
         transaction.set_rollback(True)
@@ -69,18 +69,18 @@ def test_in_a_broken_transaction_it_is_unknown_until_that_is_over(jobs: Any) -> 
 def test_async_code_can_show_what_sync_code_has_enqueued(jobs: Any) -> None:
     result = jobs.add.enqueue(1, 2)
 
-    async def look() -> tuple[str, Any]:
+    async def show() -> tuple[str, Any]:
         await asyncio.sleep(0)
         return repr(result), result.enqueued_at
 
-    text, moment = async_to_sync(look)()
+    text, moment = async_to_sync(show)()
     assert "enqueued_at=<not read>" in text
     assert moment is None
     assert result.enqueued_at is not None
 
 
 def test_an_async_task_knows_when_it_was_enqueued(jobs: Any) -> None:
-    result = jobs.tell_when.enqueue()
+    result = jobs.time_of_enqueueing.enqueue()
     run_consumers("default")
     result.refresh()
     assert result.return_value == str(result.enqueued_at)

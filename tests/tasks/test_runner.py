@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def told() -> Iterator[list[tuple[str, str, int]]]:
+def heard() -> Iterator[list[tuple[str, str, int]]]:
     """Signals, each with the status and the number of errors that its result showed."""
     found: list[tuple[str, str, int]] = []
 
@@ -39,14 +39,14 @@ def told() -> Iterator[list[tuple[str, str, int]]]:
         yield found
 
 
-def test_a_result_is_kept_beside_its_message(jobs: Any, told: list[Any]) -> None:
+def test_a_result_is_kept_with_its_message(jobs: Any, heard: list[Any]) -> None:
     result = jobs.add.enqueue(1, 2)
     run()
     result.refresh()
     assert (result.status, result.return_value, result.attempts, result.errors) == ("SUCCESSFUL", 3, 1, [])
     assert result.enqueued_at <= result.started_at == result.last_attempted_at <= result.finished_at
     assert Result.objects.get().value == 3
-    assert told == [("task_started", "RUNNING", 0), ("task_finished", "SUCCESSFUL", 0)]
+    assert heard == [("task_started", "RUNNING", 0), ("task_finished", "SUCCESSFUL", 0)]
 
 
 def test_what_returns_nothing_or_keeps_nothing_writes_no_row(jobs: Any) -> None:
@@ -58,7 +58,7 @@ def test_what_returns_nothing_or_keeps_nothing_writes_no_row(jobs: Any) -> None:
     assert not Result.objects.exists()
 
 
-def test_a_failing_task_is_retried_and_each_attempt_is_kept(jobs: Any, told: list[Any]) -> None:
+def test_a_failing_task_is_retried_and_each_attempt_is_kept(jobs: Any, heard: list[Any]) -> None:
     result = jobs.fail.enqueue("so it is")
     run()
     result.refresh()
@@ -72,8 +72,8 @@ def test_a_failing_task_is_retried_and_each_attempt_is_kept(jobs: Any, told: lis
         assert error.traceback.startswith("Traceback (most recent call last)")
     with pytest.raises(ValueError, match="Task failed"):
         _ = result.return_value
-    assert [name for name, *_ in told] == ["task_started"] * 3 + ["task_finished"]
-    assert told[-1] == ("task_finished", "FAILED", 3)
+    assert [name for name, *_ in heard] == ["task_started"] * 3 + ["task_finished"]
+    assert heard[-1] == ("task_finished", "FAILED", 3)
 
 
 def test_djangos_log_names_a_failure_with_its_traceback(jobs: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -85,7 +85,7 @@ def test_djangos_log_names_a_failure_with_its_traceback(jobs: Any, caplog: pytes
     assert record.exc_info[0] is LookupError
 
 
-def test_a_task_says_when_it_is_retried(jobs: Any) -> None:
+def test_a_task_decides_when_it_is_retried(jobs: Any) -> None:
     jobs.SEEN.clear()
     jobs.fail_later.enqueue()
     before = timezone.now()
@@ -117,7 +117,7 @@ def test_moments_compare_in_every_setting_of_the_zone(jobs: Any, use_tz: bool, s
     assert (late.status, in_time.status, unknown.read_count) == ("FAILED", "SUCCESSFUL", 0)
 
 
-def test_the_context_tells_which_attempt_it_is(jobs: Any) -> None:
+def test_the_context_has_which_attempt_it_is(jobs: Any) -> None:
     result = jobs.attempt.enqueue()
     run(with_delayed=True)
     result.refresh()
@@ -194,7 +194,7 @@ def test_what_is_claimed_after_it_expired_is_never_run(jobs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("forged", "said"),
+    ("forged", "error"),
     [
         ({EXPIRES: "tomorrow"}, "must be a moment in ISO 8601"),
         ({EXPIRES: "2030-01-01"}, "with an offset"),
@@ -203,14 +203,14 @@ def test_what_is_claimed_after_it_expired_is_never_run(jobs: Any) -> None:
     ],
 )
 def test_a_header_that_somebody_has_changed_kills_the_message_with_a_sentence(
-    jobs: Any, forged: dict[str, Any], said: str
+    jobs: Any, forged: dict[str, Any], error: str
 ) -> None:
     headers = {TASK: jobs.nothing.module_path, **forged}
     message = Message.objects.enqueue({"args": [], "kwargs": {}}, headers=headers)
     run()
     message.refresh_from_db()
     assert (message.is_dead, message.read_count) == (True, 1)
-    assert said in str(message.error)
+    assert error in str(message.error)
 
 
 def test_a_result_is_found_in_the_history_too(jobs: Any) -> None:
@@ -228,7 +228,7 @@ def test_a_result_is_found_in_the_history_too(jobs: Any) -> None:
     assert failed.status == "FAILED"
 
 
-def test_results_are_forgotten_when_their_time_is_over(jobs: Any) -> None:
+def test_results_are_forgotten_when_their_time_has_ended(jobs: Any) -> None:
     kept, over = jobs.add.enqueue(1, 2), jobs.add.enqueue(3, 4)
     run()
     Result.objects.filter(pk=int(over.id)).update(expires_at=DbNow())

@@ -31,13 +31,13 @@ def test_a_task_is_sent_with_its_arguments(jobs: Any) -> None:
 
 def test_the_queue_may_be_another_of_its_backend(jobs: Any) -> None:
     ended = run("queue_send", "jobs", "--task", ADD, "--args", "[1, 2]", "--json")
-    told = json.loads(ended.out)
-    assert told == {"id": told["id"], "queue": "jobs", "task": ADD}
-    assert Message.objects.get(pk=told["id"]).queue == "jobs"
+    document = json.loads(ended.out)
+    assert document == {"id": document["id"], "queue": "jobs", "task": ADD}
+    assert Message.objects.get(pk=document["id"]).queue == "jobs"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (["--task", "no.such.task"], "can't be imported"),
         (["--task", "tests.tasks_app.jobs.not_a_task"], "not a task"),
@@ -52,8 +52,8 @@ def test_the_queue_may_be_another_of_its_backend(jobs: Any) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_wrong_is_named_and_nothing_is_sent(jobs: Any, arguments: list[str], says: str) -> None:
+def test_what_is_wrong_is_named_and_nothing_is_sent(jobs: Any, arguments: list[str], error: str) -> None:
     ended = run("queue_send", *arguments)
     assert ended.code == 2
-    assert says in ended.err
+    assert error in ended.err
     assert not Message.objects.exists()

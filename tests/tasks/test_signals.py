@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def told() -> Iterator[list[tuple[str, str, str]]]:
+def heard() -> Iterator[list[tuple[str, str, str]]]:
     """Ends that were told: the task's name, its status, and what the database said of its result at that moment."""
     found: list[tuple[str, str, str]] = []
 
@@ -37,32 +37,32 @@ def run(**how: Any) -> Any:
     return run_consumers("default", on_error="collect", **how)
 
 
-def test_the_end_is_committed_when_it_is_told(jobs: Any, told: list[Any]) -> None:
+def test_the_end_is_committed_when_it_is_signalled(jobs: Any, heard: list[Any]) -> None:
     jobs.add.enqueue(1, 2)
     jobs.pause.enqueue("one")
     jobs.nothing.enqueue()
     jobs.turn_away.enqueue("no")
     run()
     done = [(name, "SUCCESSFUL", "SUCCESSFUL") for name in ("add", "pause", "nothing")]
-    assert sorted(told) == sorted([*done, ("turn_away", "FAILED", "FAILED")])
+    assert sorted(heard) == sorted([*done, ("turn_away", "FAILED", "FAILED")])
 
 
-def test_a_failure_that_is_retried_is_no_end(jobs: Any, told: list[Any]) -> None:
+def test_a_failure_that_is_retried_is_no_end(jobs: Any, heard: list[Any]) -> None:
     jobs.fail.enqueue()
     run()
-    assert told == []
+    assert heard == []
     run(with_delayed=True)
-    assert told == [("fail", "FAILED", "FAILED")]
+    assert heard == [("fail", "FAILED", "FAILED")]
 
 
 @pytest.mark.parametrize("name", ["add", "pause"])
-def test_who_lost_the_claim_tells_nothing(
-    jobs: Any, told: list[Any], name: str, lose_the_claim: Callable[[Any], None]
+def test_who_lost_the_claim_signals_nothing(
+    jobs: Any, heard: list[Any], name: str, lose_the_claim: Callable[[Any], None]
 ) -> None:
     result = jobs.pause.enqueue("one") if name == "pause" else jobs.add.enqueue(1, 2)
     lose_the_claim(result)
     run()
-    assert told == []
+    assert heard == []
 
 
 def expire(jobs: Any) -> None:
@@ -102,31 +102,31 @@ def let_it_have_no_reads(jobs: Any) -> None:
 
 
 @pytest.mark.parametrize("end", [expire, drop, reject, let_it_be_rescued, let_it_have_no_reads])
-def test_an_end_that_is_no_handlers_is_told_too(jobs: Any, told: list[Any], end: Callable[[Any], object]) -> None:
+def test_an_end_that_is_no_handlers_is_signalled_too(jobs: Any, heard: list[Any], end: Callable[[Any], object]) -> None:
     end(jobs)
-    assert told == [("add", "FAILED", "FAILED")]
+    assert heard == [("add", "FAILED", "FAILED")]
 
 
-def test_what_is_dropped_by_its_key_is_told(jobs: Any, told: list[Any]) -> None:
+def test_what_is_dropped_by_its_key_is_signalled(jobs: Any, heard: list[Any]) -> None:
     drop_by_key(jobs)
-    assert told == [("add", "FAILED", "FAILED")] * 2
+    assert heard == [("add", "FAILED", "FAILED")] * 2
 
 
-def test_a_drop_is_told_when_its_transaction_commits_and_not_at_all_if_it_is_rolled_back(
-    jobs: Any, told: list[Any]
+def test_a_drop_is_signalled_when_its_transaction_commits_and_not_at_all_if_it_is_rolled_back(
+    jobs: Any, heard: list[Any]
 ) -> None:
     jobs.add.enqueue(1, 2)
     with transaction.atomic():
         Message.objects.all().drop_all("for now")
         transaction.set_rollback(True)
-    assert told == []
+    assert heard == []
     with transaction.atomic():
         Message.objects.all().drop_all("at last")
-        assert told == []
-    assert told == [("add", "FAILED", "FAILED")]
+        assert heard == []
+    assert heard == [("add", "FAILED", "FAILED")]
 
 
-def test_what_a_supervisor_acks_after_its_childs_death_is_told(jobs: Any, told: list[Any]) -> None:
+def test_what_a_supervisor_acks_after_its_childs_death_is_signalled(jobs: Any, heard: list[Any]) -> None:
     jobs.nothing.enqueue()
     jobs.end_the_process.enqueue()
     returned, killed = Message.objects.claim(2)
@@ -134,11 +134,11 @@ def test_what_a_supervisor_acks_after_its_childs_death_is_told(jobs: Any, told: 
     board.stop_clock(board.occupy(returned.claim), succeeded=True, has_result=False)
     board.occupy(killed.claim)
     settle_after(session_of("default"), 7, {"default": task_consumer("default")}, board, how="SIGKILL")
-    assert sorted(told) == [("end_the_process", "FAILED", "FAILED"), ("nothing", "SUCCESSFUL", "SUCCESSFUL")]
+    assert sorted(heard) == [("end_the_process", "FAILED", "FAILED"), ("nothing", "SUCCESSFUL", "SUCCESSFUL")]
 
 
-def test_of_a_commit_whose_reply_was_lost_the_stored_result_is_told(
-    jobs: Any, told: list[Any], monkeypatch: pytest.MonkeyPatch
+def test_of_a_commit_whose_reply_was_lost_the_stored_result_is_signalled(
+    jobs: Any, heard: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django_dbqueue.tasks import task_adapter as runner
 
@@ -152,14 +152,14 @@ def test_of_a_commit_whose_reply_was_lost_the_stored_result_is_told(
     monkeypatch.setattr(runner, "_in_one_commit", lose_the_reply)
     jobs.pause.enqueue("one")
     run()
-    assert told == [("pause", "SUCCESSFUL", "SUCCESSFUL")]
+    assert heard == [("pause", "SUCCESSFUL", "SUCCESSFUL")]
 
 
-def test_messages_that_are_no_tasks_and_tasks_that_are_unknown_here_are_told_to_nobody(told: list[Any]) -> None:
+def test_messages_that_are_no_tasks_and_tasks_that_are_unknown_here_are_not_signalled(heard: list[Any]) -> None:
     Message.objects.enqueue({})
     Message.objects.enqueue({}, headers={"dbqueue.task": "no.such.task"})
     Message.objects.all().drop_all("both")
-    assert told == []
+    assert heard == []
 
 
 def test_a_receiver_that_raises_or_exits_undoes_no_end(jobs: Any, caplog: pytest.LogCaptureFixture) -> None:

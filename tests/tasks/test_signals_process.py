@@ -13,7 +13,7 @@ from tests.process.conftest import PATIENCE
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_task_that_is_killed_at_its_last_attempt_is_told_by_the_supervisor(
+def test_a_task_that_is_killed_at_its_last_attempt_is_signalled_by_the_supervisor(
     start_worker: Callable[..., Any], jobs: Any
 ) -> None:
     killed, done = jobs.end_the_process.enqueue(), jobs.add.enqueue(1, 2)
@@ -22,5 +22,5 @@ def test_a_task_that_is_killed_at_its_last_attempt_is_told_by_the_supervisor(
     wait_for(killed, timeout=PATIENCE)
     done.refresh()
     assert (killed.status, done.status) == ("FAILED", "SUCCESSFUL")
-    told = [line for line in worker.output.splitlines() if f"id={killed.id} " in line and "state=FAILED" in line]
-    assert len(told) == 1, worker.output
+    lines = [line for line in worker.output.splitlines() if f"id={killed.id} " in line and "state=FAILED" in line]
+    assert len(lines) == 1, worker.output

@@ -51,7 +51,7 @@ def test_a_task_whose_attempt_failed_does_its_steps_once(jobs: Any) -> None:
 
 def test_the_context_is_djangos_with_more(jobs: Any) -> None:
     jobs.SEEN.clear()
-    jobs.look_at_context.enqueue()
+    jobs.check_context.enqueue()
     run_consumers("default")
     context, attempt = jobs.SEEN[0]
     assert isinstance(context, TaskContext)

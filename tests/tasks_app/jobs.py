@@ -42,7 +42,7 @@ def fail_here() -> None:
 
 
 @task(takes_context=True)
-async def tell_when(context: Any) -> str:
+async def time_of_enqueueing(context: Any) -> str:
     return str(context.task_result.enqueued_at)
 
 
@@ -270,5 +270,5 @@ def fail_behind_a_step(context: Any) -> None:
 
 
 @task(takes_context=True)
-def look_at_context(context: Any) -> None:
+def check_context(context: Any) -> None:
     SEEN.append((context, context.attempt))

@@ -18,25 +18,25 @@ else:
     from django_tasks import task
 
 
-def _look_and_leave(file: str) -> None:
+def _read_and_leave(file: str) -> None:
     with Path(file).open("a") as lines:
         lines.write(json.dumps(leaving.seen()) + "\n")
     leaving.leave(leaving.IN_TRANSACTION[connection.vendor])
 
 
 @task
-def look_and_leave(file: str) -> None:
-    _look_and_leave(file)
+def read_and_leave(file: str) -> None:
+    _read_and_leave(file)
 
 
 @task
 @task_options(transactional=True)
-def look_and_leave_in_one_commit(file: str) -> None:
-    _look_and_leave(file)
+def read_and_leave_in_one_commit(file: str) -> None:
+    _read_and_leave(file)
 
 
 @task
-async def look_and_leave_asynchronously(file: str) -> None:
+async def read_and_leave_asynchronously(file: str) -> None:
     context = leaving.context_seen()
     with Path(file).open("a") as lines:
         lines.write(json.dumps({"context": context}) + "\n")

@@ -76,6 +76,6 @@ class Project:
         done = subprocess.run(
             line, shell=True, cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False
         )
-        said = done.stdout + done.stderr
-        assert (done.returncode != 0) is fails, f"{command}\n{said}"
-        return said
+        output = done.stdout + done.stderr
+        assert (done.returncode != 0) is fails, f"{command}\n{output}"
+        return output

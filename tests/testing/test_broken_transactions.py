@@ -22,8 +22,8 @@ def test_an_error_of_the_database_that_ends_a_handler_leaves_the_test_as_it_was(
     message = MessageFactory()
     with pytest.raises(IntegrityError):
         run_consumers(QUEUE)
-    standing = row(message)
-    assert (standing["status"], standing["read_count"]) == ("n", 1)
+    stored = row(message)
+    assert (stored["status"], stored["read_count"]) == ("n", 1)
     Queue.objects.create(name="the test goes on")
 
 
@@ -67,7 +67,7 @@ def _swallow(_message: Message) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("on_error", ["raise", "collect"])
-def test_a_swallowed_error_that_broke_the_tests_transaction_is_told(consumes: Consumes, on_error: Any) -> None:
+def test_a_swallowed_error_that_broke_the_tests_transaction_is_reported(consumes: Consumes, on_error: Any) -> None:
     consumes(_swallow)
     MessageFactory()
     with pytest.raises(LostTransaction, match=r"caught an error of the database and went on.*atomic\(\) of its own"):
@@ -140,7 +140,7 @@ def as_in_a_test_case(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("as_in_a_test_case")
 @pytest.mark.parametrize("how", ["COMMIT", "ROLLBACK", "closed"])
-def test_a_handler_that_ends_the_tests_transaction_is_told(consumes: Consumes, how: str) -> None:
+def test_a_handler_that_ends_the_tests_transaction_is_reported(consumes: Consumes, how: str) -> None:
     def handle(_message: Message) -> None:
         if how == "closed":
             connection.connection.close()
@@ -177,7 +177,7 @@ def test_a_connection_that_a_handler_leaves_broken_is_put_right_where_commits_ar
 
 
 @pytest.mark.django_db
-def test_what_breaks_in_a_hook_is_told_too(consumes: Consumes) -> None:
+def test_what_breaks_in_a_hook_is_reported_too(consumes: Consumes) -> None:
     def handle(message: Message) -> None:
         transaction.on_commit(lambda: _swallow(message))
 

@@ -55,7 +55,7 @@ def test_a_part_of_the_payload_is_enough(part: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_differs_is_told_by_its_path(part: Any, why: str) -> None:
+def test_what_differs_is_shown_by_its_path(part: Any, why: str) -> None:
     message = MessageFactory(payload=THERE)
     refute_enqueued(QUEUE, payload=part)
     with pytest.raises(AssertionError) as caught:
@@ -75,14 +75,14 @@ def test_any_kind_of_payload_can_be_expected(payload: Any) -> None:
     refute_enqueued(QUEUE, payload="something else")
 
 
-def test_the_key_may_be_said_and_none_is_a_message_without_one() -> None:
+def test_the_key_may_be_given_and_none_is_a_message_without_one() -> None:
     with_key, without = MessageFactory(key="k"), MessageFactory()
     assert assert_enqueued(QUEUE, key="k") == [with_key]
     assert assert_enqueued(QUEUE, key=None) == [without]
     refute_enqueued(QUEUE, key="K")
 
 
-def test_when_it_is_due_may_be_said_as_a_moment_or_a_delay_to_the_second() -> None:
+def test_when_it_is_due_may_be_given_as_a_moment_or_a_delay_to_the_second() -> None:
     at = datetime(2060, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
     MessageFactory(payload="at", at=at)
     MessageFactory(payload="delay", delay=3600)
@@ -97,7 +97,7 @@ def test_when_it_is_due_may_be_said_as_a_moment_or_a_delay_to_the_second() -> No
         assert_enqueued(QUEUE, delay=60)
 
 
-def test_priority_and_headers_may_be_said() -> None:
+def test_priority_and_headers_may_be_given() -> None:
     MessageFactory(priority=7, headers={"trace": "abc", "more": 1})
     assert_enqueued(QUEUE, priority=7, headers={"trace": "abc"})
     refute_enqueued(QUEUE, priority=0)
@@ -114,7 +114,7 @@ def test_a_count_is_exact() -> None:
             assert_enqueued(QUEUE, payload="x", count=count)
 
 
-def test_what_is_finished_does_not_count_and_is_told() -> None:
+def test_what_is_finished_does_not_count_and_is_shown() -> None:
     factories.done(payload="x")
     factories.dead(payload="x")
     refute_enqueued(QUEUE)
@@ -143,7 +143,7 @@ def test_a_failure_names_the_other_queues_and_few_of_many_messages_cut_short() -
     assert max(map(len, lines)) < 600
 
 
-def test_a_message_that_cannot_be_decoded_matches_nothing_and_is_told() -> None:
+def test_a_message_that_cannot_be_decoded_matches_nothing_and_is_shown() -> None:
     factories.written_by_sql("{")
     refute_enqueued(QUEUE, payload={})
     with pytest.raises(AssertionError, match=r"undecodable \(The body is not JSON.*<- payload can't be decoded"):

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "waiting", "running", "stuck", "done", "dead"])
-def test_a_message_is_in_the_state_that_was_asked_for_and_in_no_other(state: str) -> None:
+def test_a_message_is_in_the_state_that_was_requested_and_in_no_other(state: str) -> None:
     first = MessageFactory(queue="q")  # and another one before it isn't touched
-    standing = row(first)
+    stored = row(first)
     message = MessageFactory(queue="q", state=state)
     others = {first.pk, *Message.objects.filter(body__contains="before the one").values_list("pk", flat=True)}
     found = {
@@ -30,33 +30,33 @@ def test_a_message_is_in_the_state_that_was_asked_for_and_in_no_other(state: str
         for name in ("ready", "delayed", "waiting", "running", "stuck", "done", "dead")
     }
     assert found == {name: {message.pk} if name == state else set() for name in found}
-    assert row(first) == standing
+    assert row(first) == stored
 
 
-def test_what_is_said_of_it_goes_to_enqueue() -> None:
+def test_what_is_given_goes_to_enqueue() -> None:
     message = MessageFactory(queue="q", payload="x", key="k", priority=3, max_reads=2, lease=9, headers={"a": 1})
-    standing = row(message)
+    stored = row(message)
     assert (message.payload, message.headers) == ("x", {"a": 1})
-    assert (standing["key"], standing["priority"], standing["max_reads"], standing["lease_seconds"]) == ("k", 3, 2, 9)
+    assert (stored["key"], stored["priority"], stored["max_reads"], stored["lease_seconds"]) == ("k", 3, 2, 9)
     assert MessageFactory(queue="q", key="k").outcome == "ignored"
 
 
-def test_payloads_differ_where_none_is_said() -> None:
+def test_payloads_differ_where_none_is_given() -> None:
     assert MessageFactory().payload != MessageFactory().payload
 
 
-def test_a_delayed_one_is_due_when_it_is_said_or_in_an_hour() -> None:
-    for said, delay in (({}, 3600), ({"delay": 60}, 60)):
-        standing = row(MessageFactory(state="delayed", **said))
-        assert standing["due_at"] - standing["created_at"] == timedelta(seconds=delay)
+def test_a_delayed_one_is_due_when_it_is_set_or_in_an_hour() -> None:
+    for options, delay in (({}, 3600), ({"delay": 60}, 60)):
+        stored = row(MessageFactory(state="delayed", **options))
+        assert stored["due_at"] - stored["created_at"] == timedelta(seconds=delay)
 
 
 def test_a_running_one_is_held_by_who_made_it() -> None:
     message = MessageFactory(state="running")
-    standing = row(message)
-    assert (standing["status"], standing["read_count"], standing["claim_token"]) == ("run", 1, message.held_token)
+    stored = row(message)
+    assert (stored["status"], stored["read_count"], stored["claim_token"]) == ("run", 1, message.held_token)
     if connection.vendor != "sqlite":
-        assert standing["conn_id"]
+        assert stored["conn_id"]
     message.ack()
     assert row(message)["status"] == "y"
 
@@ -69,7 +69,7 @@ def test_a_stuck_ones_holder_has_lost_it_once_it_is_rescued() -> None:
         message.ack()
 
 
-def test_a_dead_one_says_why() -> None:
+def test_a_dead_one_has_its_reason() -> None:
     assert row(MessageFactory(state="dead", reason="no such user"))["error"] == "no such user"
 
 

@@ -42,13 +42,13 @@ def test_everything_that_is_due_is_done_in_the_workers_order(consumes: Consumes)
     assert run_consumers(QUEUE) == ()
 
 
-def test_a_delivery_is_claimed_and_charged_by_what_the_consumer_says(consumes: Consumes) -> None:
+def test_a_delivery_is_claimed_and_charged_by_what_the_consumer_declares(consumes: Consumes) -> None:
     seen: dict[str, Any] = {}
 
-    def look(message: Message) -> None:
+    def check(message: Message) -> None:
         seen.update(row(message))
 
-    consumes(look, lease=7, max_reads=3)
+    consumes(check, lease=7, max_reads=3)
     MessageFactory()
     [handled] = run_consumers(QUEUE)
     assert (seen["status"], seen["read_count"], seen["max_reads"], seen["lease_seconds"]) == ("run", 1, 3, 7)
@@ -80,7 +80,7 @@ def test_only_the_queues_that_are_named_are_run(consumes: Consumes) -> None:
     assert Message.objects.ready("b").count() == 1
 
 
-def test_a_failure_is_raised_when_its_message_is_settled_and_says_whose_it_is(consumes: Consumes) -> None:
+def test_a_failure_is_raised_when_its_message_is_settled_and_names_whose_it_is(consumes: Consumes) -> None:
     consumes(fail, max_reads=4)
     message, other = MessageFactory(), MessageFactory()
     with pytest.raises(Trouble, match="as told") as caught:
@@ -94,7 +94,7 @@ def test_a_failure_is_raised_when_its_message_is_settled_and_says_whose_it_is(co
     assert row(other)["read_count"] == 0
 
 
-def test_failures_are_collected_if_asked_for_and_the_others_are_done(consumes: Consumes) -> None:
+def test_failures_are_collected_if_requested_and_the_others_are_done(consumes: Consumes) -> None:
     def handle(message: Message) -> None:
         if message.payload == "bad":
             raise Trouble("bad")
@@ -170,7 +170,7 @@ def test_a_run_without_end_is_stopped_and_gives_back_what_it_has_claimed_last(co
     assert (left.payload, left.read_count) == (7, 0)
 
 
-def test_a_run_may_take_as_many_deliveries_as_its_limit_says(consumes: Consumes) -> None:
+def test_a_run_may_take_as_many_deliveries_as_its_limit_allows(consumes: Consumes) -> None:
     consumes(succeed)
     MessageFactory.create_batch(3)
     assert len(run_consumers(QUEUE, limit=3)) == 3
@@ -209,7 +209,7 @@ def test_a_message_whose_holder_is_gone_is_rescued_and_run(consumes: Consumes) -
     assert (handled.outcome, handled.message.read_count) == ("done", 2)
 
 
-def test_a_message_that_cannot_be_decoded_is_dead_and_the_test_is_told(consumes: Consumes) -> None:
+def test_a_message_that_cannot_be_decoded_is_dead_and_the_test_learns_it(consumes: Consumes) -> None:
     consumes(succeed)
     message = factories.written_by_sql("{")
     with pytest.raises(UndecodableMessage):
@@ -228,14 +228,14 @@ def test_where_an_ack_removes_the_row_the_message_is_done_all_the_same(consumes:
 
 
 def test_signals_are_sent_as_by_a_worker(consumes: Consumes) -> None:
-    told = []
+    heard = []
     consumes(fail, max_reads=2, backoff=0)
     consumes(succeed, queue="good")
     MessageFactory()
     MessageFactory(queue="good")
 
     def listen(signal: Any, **_: Any) -> None:
-        told.append(signal)
+        heard.append(signal)
 
     wanted = [signals.message_done, signals.message_failed, signals.message_died]
     for signal in wanted:
@@ -245,7 +245,7 @@ def test_signals_are_sent_as_by_a_worker(consumes: Consumes) -> None:
     finally:
         for signal in wanted:
             signal.disconnect(listen)
-    assert sorted(map(wanted.index, told)) == [0, 1, 2]
+    assert sorted(map(wanted.index, heard)) == [0, 1, 2]
 
 
 def test_the_consumer_that_the_worker_runs_is_found_without_being_imported(kind: str) -> None:

@@ -85,7 +85,7 @@ def test_an_async_consumer_that_takes_too_long_is_cancelled(consumes: Consumes) 
     assert isinstance(handled.error, TimeoutError)
 
 
-def test_a_consumer_that_has_taken_too_long_has_timed_out_though_it_returned(consumes: Consumes) -> None:
+def test_a_consumer_that_took_too_long_has_timed_out_though_it_returned(consumes: Consumes) -> None:
     def handle(_message: Message) -> None:
         time.sleep(0.05)
 

@@ -65,7 +65,7 @@ def test_until_runs_what_is_due_until_then_and_nothing_later(consumes: Consumes,
     assert later.available_at == later.due_at
 
 
-def test_a_message_that_was_brought_forward_still_says_when_it_was_due(consumes: Consumes) -> None:
+def test_a_message_that_was_brought_forward_still_has_when_it_was_due(consumes: Consumes) -> None:
     due = datetime(2060, 1, 2, 3, 4, 5, tzinfo=UTC)
     seen = []
     consumes(lambda message: seen.append(message.due_at))

@@ -58,7 +58,7 @@ def _drop(message: Message) -> None:
     ("handler", "outcome"),
     [(_ack, "done"), (_nack, "waiting"), (_release, "waiting"), (_ack_and_roll_back, "done")],
 )
-def test_what_a_handler_settles_itself_stays_as_it_said_and_what_it_rolls_back_does_not_count(
+def test_what_a_handler_settles_itself_stays_as_it_is_and_what_it_rolls_back_does_not_count(
     consumes: Consumes, handler: Any, outcome: str, transactional: bool
 ) -> None:
     consumes(handler, transactional=transactional)
@@ -82,7 +82,7 @@ def test_a_claim_that_ends_under_the_handler_is_lost_and_no_failure_of_it(consum
     lost = []
     consumes(handler)
     MessageFactory(key="k")
-    signals.lease_lost.connect(listener := lambda **told: lost.append(told["verb"]))
+    signals.lease_lost.connect(listener := lambda **signal: lost.append(signal["verb"]))
     try:
         drained = run_consumers(QUEUE)
     finally:

@@ -137,18 +137,18 @@ def a_project(directory: Path, contrib: tuple[str, ...]) -> Project:
 def test_a_queue_needs_nothing_of_django_contrib(tmp_path: Path, contrib: tuple[str, ...]) -> None:
     project = a_project(tmp_path, contrib)
     project.write("a_day.py", A_DAY)
-    said = project.run("python a_day.py")
-    assert "plain" in said
-    assert ">waiting</span>" in said
-    assert "heard a message" in said
-    assert "the task returned 5" in said
-    assert "metrics 200\nhealth 200" in said
-    assert "to a stranger 401" in said
+    output = project.run("python a_day.py")
+    assert "plain" in output
+    assert ">waiting</span>" in output
+    assert "heard a message" in output
+    assert "the task returned 5" in output
+    assert "metrics 200\nhealth 200" in output
+    assert "to a stranger 401" in output
 
 
 def test_only_the_admin_itself_imports_what_a_project_may_have_left_out(tmp_path: Path) -> None:
     project = a_project(tmp_path, ())
     project.write("every_module.py", EVERY_MODULE)
-    said = project.run("python every_module.py")
-    assert "imports management.commands.queue_doctor" in said
-    assert "imports worker.bulk_steps" in said
+    output = project.run("python every_module.py")
+    assert "imports management.commands.queue_doctor" in output
+    assert "imports worker.bulk_steps" in output

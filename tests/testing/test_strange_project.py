@@ -71,9 +71,9 @@ def test_the_plugin_is_found_and_each_test_is_alone(project: Project, how: str) 
 
 
 def test_the_fixture_is_listed_with_what_it_does(project: Project) -> None:
-    said = project.run("python -m pytest --fixtures accounts")
-    assert "dbqueue" in said
-    assert "Run consumers, check what was enqueued, and make messages." in said
+    output = project.run("python -m pytest --fixtures accounts")
+    assert "dbqueue" in output
+    assert "Run consumers, check what was enqueued, and make messages." in output
 
 
 def test_a_run_of_pytest_that_knows_no_django_is_left_alone(project: Project) -> None:
@@ -82,7 +82,7 @@ def test_a_run_of_pytest_that_knows_no_django_is_left_alone(project: Project) ->
     assert "1 passed" in project.run("python -m pytest -p no:django -p no:randomly elsewhere")
 
 
-def test_without_factory_boy_all_but_the_factory_works_and_that_says_what_to_install(project: Project) -> None:
+def test_without_factory_boy_all_but_the_factory_works_and_that_names_what_to_install(project: Project) -> None:
     project.write("accounts/test_it.py", WITHOUT_FACTORY_BOY)
     (project.site / "sitecustomize.py").write_text("import sys\nsys.modules['factory'] = None\n")
     assert "3 passed" in project.run("python -m pytest")

@@ -67,9 +67,9 @@ if settings.TEST_DATABASE == "postgres":
     @pytest.mark.slow
     def test_a_run_kills_and_freezes_and_this_queue_loses_nothing(tmp_path: Path) -> None:
         numbers, text = tmp_path / "numbers.json", tmp_path / "page.md"
-        said = ("--only", "dbqueue", "--faults", "kill,session,fail", "--seconds", "4", "--seed", "7")
+        options = ("--only", "dbqueue", "--faults", "kill,session,fail", "--seconds", "4", "--seed", "7")
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.faults", *said, "--json", str(numbers), "--page", str(text)],
+            [sys.executable, "-m", "benchmarks.faults", *options, "--json", str(numbers), "--page", str(text)],
             cwd=ROOT,
             env={name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"},
             capture_output=True,

@@ -61,7 +61,7 @@ def test_a_message_that_was_never_handled_is_an_error() -> None:
         _drain([Hit(n, float(n), 1) for n in range(7)], 10, end=8.0)
 
 
-def test_a_child_says_that_it_is_ready_and_waits_to_be_told(child) -> None:
+def test_a_child_reports_that_it_is_ready_and_waits_for_orders(child) -> None:
     talker = child(_TALKER)
     assert talker.heard() == {"ready": True}
     talker.go()
@@ -82,7 +82,7 @@ def test_the_end_of_a_child_is_the_end_of_all_that_it_started(child) -> None:
     assert not [each for each in members if lives(each)]
 
 
-def test_a_redis_says_its_version() -> None:
+def test_a_redis_reports_its_version() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answer = threading.Thread(
             target=_answer_once, args=(listener, b"$31\r\n# Server\r\nredis_version:7.0.15\r\n\r\n")
@@ -99,7 +99,7 @@ def _answer_once(listener: socket.socket, words: bytes) -> None:
         session.sendall(words)
 
 
-def test_a_peer_that_needs_a_newer_python_gets_it_or_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_needs_a_newer_python_gets_it_or_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def program(name: str, version: str) -> str:
         path = tmp_path / name
         path.write_text(f"#!/bin/sh\necho {version}\n" if version else "#!/bin/sh\nexit 127\n")

@@ -106,7 +106,7 @@ def test_the_bare_inserts_store_what_enqueue_stores(bench: Bench) -> None:
     assert list(bare.values_list(*columns)) == list(ours.values_list(*columns))
 
 
-def test_a_table_is_emptied_and_filled_anew(bench: Bench) -> None:
+def test_a_table_is_emptied_and_filled_again(bench: Bench) -> None:
     bench.fill(2_345)
     bench.empty()
     assert not Message.objects.exists()
@@ -133,7 +133,7 @@ def _run(figure: float, *, quick: bool = False) -> dict[str, Any]:
     return {**about, "databases": {"mariadb": {"version": "10.11.9-MariaDB", "contests": [contest]}}}
 
 
-def test_the_page_says_medians_spreads_and_verdicts_and_a_later_run_replaces_an_earlier_one(tmp_path: Path) -> None:
+def test_the_page_has_medians_spreads_and_verdicts_and_a_later_run_replaces_an_earlier_one(tmp_path: Path) -> None:
     Page([_run(20.0), _run(70.0)]).write(tmp_path / "benchmarks.md")
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| worker | 70.0 (70.0 to 75.0) |" in text
@@ -142,7 +142,7 @@ def test_the_page_says_medians_spreads_and_verdicts_and_a_later_run_replaces_an_
     assert (tmp_path / "images/benchmarks/drain__1.svg").read_text().count("<rect") == 2
 
 
-def test_the_page_of_a_quick_run_says_so() -> None:
+def test_the_page_of_a_quick_run_shows_it() -> None:
     assert "--quick" in Page([_run(20.0, quick=True)]).text
     assert "**not met**" in Page([_run(20.0)]).text
 
@@ -159,7 +159,7 @@ def test_a_chart_names_and_numbers_every_bar() -> None:
 @pytest.mark.once
 def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
     numbers, page = tmp_path / "numbers.json", tmp_path / "page.md"
-    said = (
+    options = (
         "--quick",
         "--tmpfs",
         "--rounds",
@@ -171,7 +171,7 @@ def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
         "bulk,drain-one,memory",
     )
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.queue", *said, "--json", str(numbers), "--page", str(page)],
+        [sys.executable, "-m", "benchmarks.queue", *options, "--json", str(numbers), "--page", str(page)],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"},
         capture_output=True,

@@ -36,7 +36,7 @@ def test_the_table_counts_calls_files_and_changes_of_each_verb() -> None:
     assert counts["claim"] > counts["second claim"] > counts["ack"]
 
 
-def test_no_verb_takes_more_than_the_decision_says() -> None:
+def test_no_verb_takes_more_than_the_decision_allows() -> None:
     """Fewer is fine: then the page may say so."""
     page = next((ROOT / "docs" / "decisions").glob("0022-*.md")).read_text()
     rows = re.findall(r"^\| ([\w ]+) \| [^|]+ \| [^|]+ \| (\d+) / (\d+) / (\d+) \|", page, re.MULTILINE)
@@ -44,9 +44,9 @@ def test_no_verb_takes_more_than_the_decision_says() -> None:
     counts = counted()
     assert list(ceilings) == list(counts)
     over = {
-        verb: (taken, ceilings[verb])
-        for verb, taken in counts.items()
-        if any(each > most for each, most in zip(taken, ceilings[verb], strict=True))
+        verb: (needed, ceilings[verb])
+        for verb, needed in counts.items()
+        if any(each > most for each, most in zip(needed, ceilings[verb], strict=True))
     }
     assert not over, "calls / files / changes of file, and what docs/decisions/0022 allows; say there why it takes more"
 

@@ -11,7 +11,7 @@ def test_contestants_take_turns_each_round_begins_with_another_one_and_the_warm_
     turns: list[str] = []
     names = ("a", "b", "c")
     contestants = [Contestant(name, 10, run=lambda name=name: turns.append(name)) for name in names]
-    outcome = race(Contest("trial", contestants, []), rounds=2, tell=print)
+    outcome = race(Contest("trial", contestants, []), rounds=2, announce=print)
     assert "".join(turns) == "abc" + "bca" + "cab"
     assert [len(outcome.figures[name].rounds) for name in names] == [2, 2, 2]
 
@@ -22,24 +22,24 @@ def test_a_contestant_that_has_not_done_its_work_ends_the_contest() -> None:
 
     lazy = Contestant("lazy", 10, run=lambda: None, check=find_a_row_missing)
     with pytest.raises(AssertionError, match="9 rows, not 10"):
-        race(Contest("trial", [lazy], []), rounds=1, tell=print)
+        race(Contest("trial", [lazy], []), rounds=1, announce=print)
 
 
 def test_one_round_that_was_disturbed_does_not_change_the_verdict() -> None:
     assert Figures("a", 10, [100.0, 101.0, 3.0]).median == 100.0
 
 
-def test_a_contestant_may_measure_by_itself_and_its_figure_is_what_it_says() -> None:
-    said = iter([9.0, 4.0, 6.0])
-    own = Contestant("own", measure=lambda: next(said), run=lambda: pytest.fail("it was run"))
-    outcome = race(Contest("trial", [own], unit="ms"), rounds=2, tell=print)
+def test_a_contestant_may_measure_by_itself_and_its_figure_is_what_it_reports() -> None:
+    figures = iter([9.0, 4.0, 6.0])
+    own = Contestant("own", measure=lambda: next(figures), run=lambda: pytest.fail("it was run"))
+    outcome = race(Contest("trial", [own], unit="ms"), rounds=2, announce=print)
     assert outcome.figures["own"].rounds == [4.0, 6.0]
 
 
 def test_a_contest_that_takes_long_has_fewer_rounds_and_no_warm_up() -> None:
     turns: list[str] = []
     slow = Contestant("slow", 1, run=lambda: turns.append("slow"))
-    race(Contest("trial", [slow], rounds=2, warm_up=False), rounds=5, tell=print)
+    race(Contest("trial", [slow], rounds=2, warm_up=False), rounds=5, announce=print)
     assert len(turns) == 2
 
 
@@ -70,6 +70,6 @@ def test_of_several_rivals_the_best_one_counts() -> None:
         Contestant(name, measure=lambda figure=figure: figure)
         for name, figure in (("own", 90.0), ("b", 10.0), ("c", 9))
     ]
-    outcome = race(Contest("trial", contestants, [Target("own", ("c", "b"), 9)]), rounds=1, tell=print)
+    outcome = race(Contest("trial", contestants, [Target("own", ("c", "b"), 9)]), rounds=1, announce=print)
     assert outcome.verdicts == [Verdict(Target("own", ("c", "b"), 9), 90.0, 10.0, "b")]
     assert outcome.verdicts[0].met

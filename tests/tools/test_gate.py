@@ -71,7 +71,7 @@ def run_toy(*arguments: str, sound: Sequence[str] = (), tests: tuple[str, ...] =
     return run_on("sqlite", [Pass("testing", arguments or ("-n", "0"), tests)], (), sound=sound)
 
 
-def test_what_fails_among_others_and_passes_alone_is_told_as_flaky_and_is_no_failure(
+def test_what_fails_among_others_and_passes_alone_is_reported_as_flaky_and_is_no_failure(
     toy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(toy)
@@ -81,11 +81,11 @@ def test_what_fails_among_others_and_passes_alone_is_told_as_flaky_and_is_no_fai
     assert [each.test for each in result.flaky] == names
     capsys.readouterr()
     assert suite.end_of([result]) == 0
-    told = capsys.readouterr().out
-    assert f"FLAKY: sqlite: {names[0]} failed, and passed alone (load " in told
-    assert "AssertionError: the neighbours are noisy" in told, "its first traceback"
-    assert "OSError: Address already in use" in told
-    assert told.rstrip().endswith("3 passed, 0 failed, 0 skipped")
+    output = capsys.readouterr().out
+    assert f"FLAKY: sqlite: {names[0]} failed, and passed alone (load " in output
+    assert "AssertionError: the neighbours are noisy" in output, "its first traceback"
+    assert "OSError: Address already in use" in output
+    assert output.rstrip().endswith("3 passed, 0 failed, 0 skipped")
 
 
 def test_a_part_that_names_its_tests_one_by_one_has_a_second_chance_too(toy: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_part_that_names_its_tests_one_by_one_has_a_second_chance_too(toy: Pat
     assert (result.passed, result.failed, len(result.flaky)) == (4, 0, 2)
 
 
-def test_what_fails_twice_is_a_failure_beside_what_is_flaky(toy: Path) -> None:
+def test_what_fails_twice_is_a_failure_among_what_is_flaky(toy: Path) -> None:
     written(toy, more=DEFECT)
     result = run_toy()
     assert (result.passed, result.failed, result.bad, len(result.flaky)) == (3, 1, True, 2)
@@ -145,7 +145,7 @@ def test_alone_a_test_has_more_patience(toy: Path, monkeypatch: pytest.MonkeyPat
     assert len(run_toy().flaky) == 1
 
 
-def test_nothing_runs_beside_a_second_chance(toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_runs_alongside_a_second_chance(toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shared = tmp_path / "alone"
     monkeypatch.setenv("DBQUEUE_TEST_ALONE", str(shared))
     others_may_run: list[bool] = []

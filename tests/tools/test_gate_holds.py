@@ -48,7 +48,7 @@ def test_each_promise_has_a_test_whatever_is_changed(held: Held) -> None:
         assert any(_is_among(test, names) for test in tests), number
 
 
-def test_what_is_asked_once_is_there_where_it_is_asked(cases: dict[str, list[Case]]) -> None:
+def test_what_is_tested_once_is_there_where_it_is_tested(cases: dict[str, list[Case]]) -> None:
     on_sqlite = {case.name for case in cases["sqlite"]}
     assert [case.name for case in chain(*cases.values()) if "once" in case.marks and case.name not in on_sqlite] == []
 

@@ -50,13 +50,13 @@ def tried(shop: Path, tmp_path: Path) -> Callable[..., list[tuple[str, str]]]:
 
 
 def bug(text: str, instead: str, *, test: str = "test_price", **more: Any) -> Mutant:
-    said = {
+    fields = {
         "name": f"{text} to {instead}",
         "promise": "P1",
         "file": "shop.py",
         "tests": (f"tests/test_shop.py::{test}",),
     }
-    return Mutant(**{**said, "text": text, "instead": instead, **more})
+    return Mutant(**{**fields, "text": text, "instead": instead, **more})
 
 
 def test_a_bug_is_caught_by_a_failing_assertion_and_the_next_one_begins_from_the_clean_text(
@@ -81,7 +81,7 @@ def test_what_can_not_run_has_not_seen_the_bug(tried: Callable[..., list[tuple[s
     )
     assert [verdict for verdict, _ in verdicts] == ["broken"] * 5
     reasons = [why for _, why in verdicts]
-    for why, said in zip(
+    for why, words in zip(
         reasons,
         [
             "is no Python with it",
@@ -92,7 +92,7 @@ def test_what_can_not_run_has_not_seen_the_bug(tried: Callable[..., list[tuple[s
         ],
         strict=True,
     ):
-        assert said in why
+        assert words in why
 
 
 @pytest.mark.parametrize(("text", "times"), [("* 7", 0), ("return", 2)])
@@ -105,19 +105,19 @@ def test_a_text_that_is_not_there_once_is_an_error_that_names_the_bug(
     assert re.search(rf"^the-bug-that-moved: its text occurs {times} times in shop.py", why)
 
 
-def test_a_bug_of_a_file_that_is_gone_says_so(tried: Callable[..., list[tuple[str, str]]]) -> None:
+def test_a_bug_of_a_file_that_is_gone_is_reported(tried: Callable[..., list[tuple[str, str]]]) -> None:
     [(verdict, why)] = tried(bug("* 3", "* 4", file="store.py", name="gone"))
     assert (verdict, why.partition(";")[0]) == ("broken", "gone: there is no store.py")
 
 
-def test_tests_that_come_to_no_end_are_a_catch_only_where_that_is_said(
+def test_tests_that_come_to_no_end_are_a_catch_only_where_that_is_marked(
     tried: Callable[..., list[tuple[str, str]]],
 ) -> None:
     endless = ("return number * 3", "while number:\n        pass\n    return number * 3")
-    said, unsaid = tried(bug(*endless, name="said", hangs=True), bug(*endless, name="unsaid"), seconds=8.0)
-    assert said == ("caught", "hung")
-    assert unsaid[0] == "broken"
-    assert "came to no end" in unsaid[1]
+    marked, unmarked = tried(bug(*endless, name="said", hangs=True), bug(*endless, name="unsaid"), seconds=8.0)
+    assert marked == ("caught", "hung")
+    assert unmarked[0] == "broken"
+    assert "came to no end" in unmarked[1]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_counts_as_seen(outcome: Outcome, verdict: str) -> None:
     [("* 4", "test_price", 0, "1 passed, 0 failed"), ("* 3 + 0", "test_price", 1, "0 passed, 1 failed")],
     ids=["caught", "not caught"],
 )
-def test_the_exit_code_and_the_last_line_say_whether_all_were_caught(
+def test_the_exit_code_and_the_last_line_show_whether_all_were_caught(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     instead: str, test: str, code: int, last: str,
 ) -> None:  # fmt: skip
@@ -156,11 +156,11 @@ def test_the_exit_code_and_the_last_line_say_whether_all_were_caught(
     assert capsys.readouterr().out.splitlines()[-1] == last
 
 
-def test_a_bug_that_is_not_told_whole_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_bug_that_is_not_described_whole_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "some.toml"
-    for text, said in (('name = "half"\n', "half: it has no"), ('name = "odd"\nfiel = ""\n', "odd: it has no")):
+    for text, error in (('name = "half"\n', "half: it has no"), ('name = "odd"\nfiel = ""\n', "odd: it has no")):
         file.write_text(f"[[mutant]]\n{text}")
-        with pytest.raises(NotPlanted, match=said):
+        with pytest.raises(NotPlanted, match=error):
             read(file)
 
 

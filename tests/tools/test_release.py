@@ -58,7 +58,7 @@ def tagged(checkout: Path) -> str:
     return done.stderr
 
 
-def test_a_version_that_the_changelog_does_not_tell_of_is_not_tagged(checkout: Path) -> None:
+def test_a_version_that_the_changelog_does_not_have_is_not_tagged(checkout: Path) -> None:
     changelog = checkout / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace("## [0.1.0] - ", "## [0.0.9] - "))
     subprocess.run([*GIT, "commit", "--quiet", "--all", "--message", "Forget it"], cwd=checkout, check=True)

@@ -50,7 +50,7 @@ def test_a_child_process_works_on_the_test_database(worker_env: dict[str, str]) 
     assert Group.objects.filter(name="by the child").exists()
 
 
-def test_sqlite_runs_as_the_docs_say(transactional_db: None, database: str) -> None:
+def test_sqlite_runs_as_the_docs_state(transactional_db: None, database: str) -> None:
     if database != "sqlite":
         return
     with connection.cursor() as cursor:
@@ -98,7 +98,7 @@ while True:
         return [sys.executable, "-c", self.program, str(self.port)]
 
 
-def test_a_server_has_a_port_that_the_system_gives_to_nobody() -> None:
+def test_a_server_has_a_port_that_the_system_gives_to_no_other() -> None:
     assert all(free_port() < first_ephemeral_port() for _ in range(20))
 
 
@@ -106,9 +106,9 @@ def test_a_server_whose_port_somebody_took_before_it_listened_takes_another_and_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(private, "_account", lambda _names: None)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        ports = [free_port(), taken.getsockname()[1]]
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        ports = [free_port(), used.getsockname()[1]]
         expected = ports[0]
         monkeypatch.setattr(private, "free_port", ports.pop)
         with Answering.running(tmp_path) as server:
@@ -124,7 +124,7 @@ def test_the_tests_on_spark_run_one_by_one_in_a_pass_of_their_own() -> None:
     assert on_spark.arguments == ("-m", "not nightly and spark", "-n", "0")
 
 
-def test_what_is_left_out_is_left_out_of_every_pass_beside_the_markers_that_the_caller_chose() -> None:
+def test_what_is_left_out_is_left_out_of_every_pass_with_the_markers_that_the_caller_chose() -> None:
     (only,) = Selection("slow or spark", slow=False, spark=False, nightly=True).passes(first=True)
     assert only.arguments == ("-m", "(slow or spark) and not slow and not spark")
 
@@ -136,7 +136,7 @@ def test_a_quick_run_leaves_out_the_browser_and_the_kills() -> None:
     assert all(list(ROOT.glob(pattern)) for pattern in left_out)
 
 
-def test_what_needs_more_than_is_installed_is_left_out_and_said() -> None:
+def test_what_needs_more_than_is_installed_is_left_out_and_reported() -> None:
     part = Part(
         "of the moon", ("tests/moon/*.py",), packages=("pytest", "moon_rover"), programs=(("sh", "ash"), ("moo",))
     )
@@ -154,7 +154,7 @@ def test_a_file_that_imports_what_is_not_in_the_extra_test_belongs_to_a_part_tha
     assert {str(file) for file in found if not any(part.has(file) for part in PARTS)} == set()
 
 
-def test_a_run_says_which_folders_its_seconds_were_for() -> None:
+def test_a_run_shows_which_folders_its_seconds_were_for() -> None:
     cases = {
         "tests.process.test_bank": 200.4,
         "tests.process.test_pools": 9.8,
@@ -168,13 +168,13 @@ def test_a_run_says_which_folders_its_seconds_were_for() -> None:
     assert dearest_folders(ElementTree.Element("testsuite")) == ""
 
 
-def test_a_run_draws_its_order_once_and_keeps_the_one_that_it_was_told() -> None:
+def test_a_run_draws_its_order_once_and_keeps_the_one_that_it_was_given() -> None:
     [seed] = in_random_order(["-x"])
     assert re.fullmatch(r"--randomly-seed=\d+", seed)
     assert in_random_order([seed]) == in_random_order(["-p", "no:randomly"]) == []
 
 
-def test_what_no_database_makes_a_difference_to_is_asked_on_the_first_alone() -> None:
+def test_what_no_database_makes_a_difference_to_is_tested_on_the_first_alone() -> None:
     (later,) = Selection("slow", spark=False).passes(first=False)
     assert later.arguments == ("-m", "(slow) and not once and not nightly and not spark")
 

@@ -24,9 +24,9 @@ class _Page(HTMLParser):
         self.feed(path.read_text())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: value for name, value in attrs if value}
-        self.anchors.update(said[name] for name in ("id", "name") if name in said and tag != "meta")
-        self.links.extend(said[name] for name in ("href", "src") if name in said)
+        values = {name: value for name, value in attrs if value}
+        self.anchors.update(values[name] for name in ("id", "name") if name in values and tag != "meta")
+        self.links.extend(values[name] for name in ("href", "src") if name in values)
 
 
 def build(source: Path, into: Path) -> subprocess.CompletedProcess[str]:

@@ -79,7 +79,7 @@ def begun(worker_env: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], s
 
 
 @pytest.mark.slow
-def test_whatever_dies_nothing_is_lost_nothing_is_left_and_nobody_elses_row_is_touched() -> None:
+def test_whatever_dies_nothing_is_lost_nothing_is_left_and_no_other_row_is_touched() -> None:
     mine = [Message.objects.enqueue({"mine": number}, queue="test", group="mine") for number in range(3)]
     Schedule.objects.add("mine", queue="test", cron="* * * * * *")
     before = list(Message.objects.order_by("pk").values())
@@ -102,7 +102,7 @@ def test_whatever_dies_nothing_is_lost_nothing_is_left_and_nobody_elses_row_is_t
 
 
 @pytest.mark.slow
-def test_a_run_is_told_to_people() -> None:
+def test_a_run_is_reported_to_people() -> None:
     ended = run("queue_torture", "--minutes", "0.05", "--faults", "kill,fail", "--seed", "3", "--yes")
     assert ended.code == 0, ended.out + ended.err
     assert "--seed 3" in ended.out.splitlines()[-1]
@@ -142,7 +142,7 @@ def test_killed_it_leaves_no_process_and_its_rows_can_be_cleaned_up(begun: tuple
     assert_nothing_is_left()
 
 
-def test_what_looks_like_production_is_refused_by_name() -> None:
+def test_what_resembles_production_is_refused_by_name() -> None:
     Worker.objects.create(id=1, host="web-3", pid=1, queues="emails", threads=1)
     with override_settings(DEBUG=False):
         refused = run("queue_torture")
@@ -153,7 +153,7 @@ def test_what_looks_like_production_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("--faults", "kill,fire"), "there is no fault 'fire'; there are: kill, worker"),
         (("--faults", "kill,kill"), "'kill' is given twice"),
@@ -165,10 +165,10 @@ def test_what_looks_like_production_is_refused_by_name() -> None:
         (("--database", "defualt"), "There is no database 'defualt' in DATABASES. Did you mean 'default'?"),
     ],
 )
-def test_a_wrong_option_is_told_and_nothing_runs(words: tuple[str, ...], told: str) -> None:
+def test_a_wrong_option_is_reported_and_nothing_runs(words: tuple[str, ...], error: str) -> None:
     refused = run("queue_torture", "--yes", *words)
     assert refused.code != 0
-    assert told in refused.err
+    assert error in refused.err
     assert_nothing_is_left()
 
 

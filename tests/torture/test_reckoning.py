@@ -56,7 +56,7 @@ def test_a_dead_message_is_lost_and_an_unfinished_one_hung() -> None:
     assert_only(of(transaction(A, B, C), rows, []), lost=1, hung=2)
 
 
-def test_of_a_transaction_that_nobody_confirmed_all_or_nothing_is_there() -> None:
+def test_of_a_transaction_that_was_not_confirmed_all_or_nothing_is_there() -> None:
     assert_only(of(transaction(A, B, end=None), [], []))
     assert_only(of(transaction(A, B, end=None), [row(A), row(B)], [A, B]))
     assert_only(of(transaction(A, B, end=None), [row(A)], [A]), torn=1)

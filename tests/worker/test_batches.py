@@ -22,8 +22,8 @@ from tests.worker.clock import Clock, Turns
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def deliveries(number: int, handler: Any = print, *, queue: str = QUEUE, **said: Any) -> list[Delivery]:
-    consumer = Consumer(queue, handler, **said)
+def deliveries(number: int, handler: Any = print, *, queue: str = QUEUE, **options: Any) -> list[Delivery]:
+    consumer = Consumer(queue, handler, **options)
     return [
         Delivery(as_claimed(each), session_of("default"), consumer, consumer.resolved(), frozenset())
         for each in held_many(number, queue=queue)
@@ -38,7 +38,7 @@ def offered(*given: list[Delivery], waits: bool = True) -> Holding:
     return holding
 
 
-def test_what_was_lost_is_told_and_the_rest_is_run_again_in_one_commit() -> None:
+def test_what_was_lost_is_reported_and_the_rest_is_run_again_in_one_commit() -> None:
     calls: list[int] = []
 
     def handle(messages: list[Message]) -> None:
@@ -53,11 +53,11 @@ def test_what_was_lost_is_told_and_the_rest_is_run_again_in_one_commit() -> None
     assert {each.delivery for each in ended if isinstance(each.error, LeaseLost)} == set(lost)
     assert all(each.is_lost for each in lost)
     assert {each.verdict.verb for each in ended if each.delivery not in lost} == {"acked"}
-    assert [standing["status"] for standing in rows()] == ["y", "run", "y", "y", "run", "y"]
+    assert [each["status"] for each in rows()] == ["y", "run", "y", "y", "run", "y"]
     assert Queue.objects.count() == 4
 
 
-def test_once_the_time_is_over_no_half_is_tried() -> None:
+def test_once_the_time_has_ended_no_half_is_tried() -> None:
     calls: list[int] = []
 
     def handle(messages: list[Message]) -> None:
@@ -75,8 +75,8 @@ def test_a_thread_gets_at_most_what_its_handler_takes_of_one_queue() -> None:
     holding = offered(of_one[:1], of_another, of_one[1:], waits=False)
     first = holding.take()
     assert first is of_one[0]
-    assert holding.take_beside(first) == of_one[:3]
-    assert [each.beside for each in of_one] == [3, 3, 3, 1, 1]
+    assert holding.fill_batch(first) == of_one[:3]
+    assert [each.batch_size for each in of_one] == [3, 3, 3, 1, 1]
     assert all(each.slot is not None for each in of_one[:3])
     assert holding.waiting == 4
 
@@ -92,21 +92,21 @@ def test_a_list_that_may_wait_is_counted_as_work_when_it_is_full(number: int) ->
 
 def test_a_list_that_may_wait_goes_when_nothing_more_comes() -> None:
     holding = offered(given := deliveries(2, batch=5, batch_wait=60.0))
-    taken: list[Delivery | None] = []
-    thread = threading.Thread(target=lambda: taken.append(holding.take()))
+    delivered: list[Delivery | None] = []
+    thread = threading.Thread(target=lambda: delivered.append(holding.take()))
     thread.start()
     holding.close()
     thread.join(patience(30))
-    assert taken == given[:1]
+    assert delivered == given[:1]
 
 
 def test_without_patience_a_list_goes_as_it_is() -> None:
     holding = offered(given := deliveries(2, batch=5, batch_wait=60.0), waits=False)
     assert holding.take() is given[0]
-    assert holding.take_beside(given[0]) == given
+    assert holding.fill_batch(given[0]) == given
 
 
-def test_single_messages_are_fetched_ahead_no_further_beside_a_handler_that_takes_many(
+def test_single_messages_are_prefetched_no_further_while_a_handler_takes_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     turns = Turns(Clock(monkeypatch), Consumer("listed", print, batch=50), batch=10)

@@ -21,8 +21,8 @@ def test_a_pause_and_its_end_are_noticed_within_a_second(idle: Turns) -> None:
     assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED
 
 
-def test_when_a_pause_has_ended_it_claims_within_a_second_and_has_asked_no_more_for_it(idle: Turns) -> None:
-    def asked() -> int:
+def test_when_a_pause_has_ended_it_claims_within_a_second_and_has_queried_no_more_for_it(idle: Turns) -> None:
+    def count() -> int:
         with statements() as found:
             idle.go_on(30)
         of_pauses = [sql for sql in found if Queue._meta.db_table + " " in sql]
@@ -32,10 +32,10 @@ def test_when_a_pause_has_ended_it_claims_within_a_second_and_has_asked_no_more_
 
     waiting()
     Queue.objects.pause(QUEUE)
-    asked()
-    without = asked()
+    count()
+    without = count()
     Queue.objects.pause(QUEUE, for_=3_600)
-    assert abs(asked() - without) <= 1  # thirty seconds are not a whole number of looks
+    assert abs(count() - without) <= 1  # thirty seconds are not a whole number of looks
     assert len(idle.holding) == 0
     let_pause_end()
     assert idle.go_on(60, lambda: len(idle.holding)) <= NOTICED

@@ -27,7 +27,7 @@ transactional = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def told() -> Iterator[list[tuple[str, int]]]:
+def heard() -> Iterator[list[tuple[str, int]]]:
     heard: list[tuple[str, int]] = []
     listeners = {
         name: lambda name=name, **what: heard.append((name, what["message_id"]))
@@ -55,22 +55,22 @@ def add(settler: Settler, *messages: Message) -> None:
 
 
 @transactional
-def test_the_worker_acks_each_message_as_its_queue_says(
-    settler: Settler, board: Board, told: list[tuple[str, int]]
+def test_the_worker_acks_each_message_as_its_queue_demands(
+    settler: Settler, board: Board, heard: list[tuple[str, int]]
 ) -> None:
     removed, kept, lost = held(), held(queue=KEPT), held(queue="lost")
     Message.objects.get(pk=lost.pk).release()
     add(settler, removed, kept, lost)
     settler.flush()
-    assert [(standing["id"], standing["status"]) for standing in rows()] == [(kept.pk, "y"), (lost.pk, "n")]
-    assert set(told) == {("message_done", removed.pk), ("message_done", kept.pk), ("lease_lost", lost.pk)}
+    assert [(each["id"], each["status"]) for each in rows()] == [(kept.pk, "y"), (lost.pk, "n")]
+    assert set(heard) == {("message_done", removed.pk), ("message_done", kept.pk), ("lease_lost", lost.pk)}
     assert (len(settler), board.counter("done")) == (0, 2)
 
 
 @transactional
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
-    settler: Settler, told: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, is_committed: bool
+def test_after_a_lost_reply_the_worker_reports_what_it_cannot_know(
+    settler: Settler, heard: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
     message = held()
     add(settler, message)
@@ -84,17 +84,17 @@ def test_after_a_lost_reply_the_worker_says_what_it_cannot_know(
     monkeypatch.setattr(settler_module, "settle_claims", cut)
     with pytest.raises(OperationalError):
         settler.flush()
-    assert (len(settler), told) == (1, [])
+    assert (len(settler), heard) == (1, [])
     monkeypatch.setattr(settler_module, "settle_claims", real)
     settler.flush()
     assert (len(settler), rows()) == (0, [])
-    assert told == [("ack_undecided" if is_committed else "message_done", message.pk)]
+    assert heard == [("ack_undecided" if is_committed else "message_done", message.pk)]
 
 
 @transactional
 @pytest.mark.parametrize("is_mine", [True, False])
-def test_where_rows_are_kept_the_history_tells_whose_ack_it_was(
-    settler: Settler, told: list[tuple[str, int]], is_mine: bool
+def test_where_rows_are_kept_the_history_shows_whose_ack_it_was(
+    settler: Settler, heard: list[tuple[str, int]], is_mine: bool
 ) -> None:
     message = held(queue=KEPT) if is_mine else stuck(queue=KEPT)
     add(settler, message)
@@ -103,27 +103,27 @@ def test_where_rows_are_kept_the_history_tells_whose_ack_it_was(
     (Message.objects.get(pk=message.pk) if is_mine else claim_one(KEPT)).ack()
     assert Message.objects.archive(KEPT, older_than=0) == 1
     settler.flush()
-    assert told == [("message_done" if is_mine else "lease_lost", message.pk)]
+    assert heard == [("message_done" if is_mine else "lease_lost", message.pk)]
 
 
 @transactional
-def test_a_row_that_was_gone_before_the_ack_was_lost(settler: Settler, told: list[tuple[str, int]]) -> None:
+def test_a_row_that_was_gone_before_the_ack_was_lost(settler: Settler, heard: list[tuple[str, int]]) -> None:
     message = held()
     Message.objects.get(pk=message.pk).ack()
     add(settler, message)
     settler.flush()
-    assert told == [("lease_lost", message.pk)]
+    assert heard == [("lease_lost", message.pk)]
 
 
 @transactional
-def test_what_had_succeeded_when_the_child_died_ends_as_its_queue_says(board: Board) -> None:
+def test_what_had_succeeded_when_the_child_died_ends_as_its_queue_demands(board: Board) -> None:
     removed, kept, gone = held(), held(queue=KEPT), held(queue="gone")
     for message in (removed, kept, gone):
         board.mark(board.occupy(message.claim), SlotState.SUCCEEDED)
     gone.ack()
     consumers = {queue: Consumer(queue, print) for queue in (QUEUE, KEPT, "gone")}
     settle_after(DjangoSession("default"), 7, consumers, board, how="SIGKILL")
-    assert [(standing["id"], standing["status"]) for standing in rows()] == [(kept.pk, "y")]
+    assert [(each["id"], each["status"]) for each in rows()] == [(kept.pk, "y")]
     assert board.counter("done") == 2  # of the one that was gone, nothing tells that its ack was this child's
 
 

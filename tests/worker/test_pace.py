@@ -16,13 +16,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.parametrize(
-    ("silence", "wanted"),
+    ("idle_for", "wanted"),
     [(0.0, FASTEST), (0.1, FASTEST), (1.0, 1.0 / SHARE), (LATELY, LATELY / SHARE), (11.0, ENOUGH)],
 )
-def test_it_is_a_share_of_the_time_without_work(clock: Clock, silence: float, wanted: float) -> None:
+def test_it_is_a_share_of_the_time_without_work(clock: Clock, idle_for: float, wanted: float) -> None:
     pace = Pace()
     pace.worked()
-    clock.now += silence
+    clock.now += idle_for
     assert 0.75 * wanted <= pace.next() <= wanted
     pace.worked()
     assert pace.next() <= FASTEST
@@ -32,7 +32,7 @@ def test_it_is_a_share_of_the_time_without_work(clock: Clock, silence: float, wa
     ("costs", "dear"), [([], 0.0), ([0.05], 0.05), ([0.05] * 7 + [0.001], 0.001), ([0.3] * 9, 0.3)]
 )
 @pytest.mark.usefixtures("clock")
-def test_dear_looks_take_a_tenth_of_the_time_and_a_slow_one_among_cheap_ones_is_not_dear(
+def test_dear_checks_take_a_tenth_of_the_time_and_a_slow_one_among_cheap_ones_is_not_dear(
     costs: Sequence[float], dear: float
 ) -> None:
     pace = Pace()

@@ -55,17 +55,17 @@ def test_what_a_foreign_key_keeps_from_being_deleted_is_done_and_stays(
         settler.flush()
         assert states(messages) == ["gone"] * at + ["y"] + ["gone"] * (8 - at)
     assert (len(settler), len(settler._holding), board.counter("done")) == (0, 0, 9)
-    [said] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert f"message {messages[at].pk} " in said
-    assert "IntegrityError" in said
+    [logged] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert f"message {messages[at].pk} " in logged
+    assert "IntegrityError" in logged
 
 
-def test_beside_a_claim_it_keeps_nobody_from_being_claimed(settler: Settler, settings: Any) -> None:
+def test_with_a_claim_it_keeps_none_from_being_claimed(settler: Settler, settings: Any) -> None:
     settings.DBQUEUE = DELETES
     messages = ended(settler, ACK)
     new = waiting()
     with pointing_at(messages[3]):
-        [claimed] = Claimer(Message, session_of("default"), QUEUE).take(10, lease=60.0, max_reads=5, beside=settler)
+        [claimed] = Claimer(Message, session_of("default"), QUEUE).take(10, lease=60.0, max_reads=5, partner=settler)
         assert claimed.claim.id == new.pk
         assert states(messages) == ["gone"] * 3 + ["y"] + ["gone"] * 5
     assert len(settler) == 0
@@ -112,10 +112,10 @@ def test_what_is_refused_altogether_is_left_to_its_lease(settler: Settler, caplo
     assert f"message {messages[1].pk} of queue {QUEUE}" in caplog.text
 
 
-def test_one_that_can_not_be_given_back_keeps_no_other_from_it(settler: Settler) -> None:
+def test_one_that_can_not_be_released_keeps_no_other_from_it(settler: Settler) -> None:
     messages = held_many(5)
     with refusing("UPDATE", f"OLD.id = {messages[4].pk}"):
-        settler.give_back([begin(settler, message) for message in messages])
+        settler.release([begin(settler, message) for message in messages])
         settler.flush()
     assert states(messages) == ["n"] * 4 + ["run"]
     assert (len(settler), len(settler._holding)) == (0, 0)
@@ -170,7 +170,7 @@ if settings.TEST_DATABASE in ("mariadb", "mysql"):  # only their packets have a 
                 settler.add(begin(settler, message), kept(body), 0.0)
             waiting()
             claimer = Claimer(Message, session_of("default"), QUEUE)
-            assert len(claimer.take(1, lease=60.0, max_reads=5, beside=settler)) == 1
+            assert len(claimer.take(1, lease=60.0, max_reads=5, partner=settler)) == 1
             settler.flush()
         connection.close()
         assert states(messages) == ["y", "dead", "y", "y"]
@@ -189,7 +189,7 @@ def refused_by(sql: str, *params: Any) -> bool:
     return is_refused(error.value)
 
 
-def test_what_is_wrong_with_a_row_is_told_from_what_is_wrong_with_a_server() -> None:
+def test_what_is_wrong_with_a_row_is_distinguished_from_what_is_wrong_with_a_server() -> None:
     message = waiting()
     assert refused_by("UPDATE django_dbqueue_message SET body = NULL")
     if connection.vendor != "sqlite":

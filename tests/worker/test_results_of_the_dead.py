@@ -36,19 +36,19 @@ def died(*deliveries: tuple[Message, SlotState], cut_off: bool = False) -> Board
 
 
 def counts(message: Message) -> Counts:
-    standing = row(message)
-    return standing["status"], standing["read_count"], standing["crashes"]
+    stored = row(message)
+    return stored["status"], stored["read_count"], stored["crashes"]
 
 
 @pytest.fixture
 def rescued() -> Iterator[list[tuple[list[int], str]]]:
-    told: list[tuple[list[int], str]] = []
+    heard: list[tuple[list[int], str]] = []
 
     def note(message_ids: list[int], evidence: str, **_: Any) -> None:
-        told.append((message_ids, evidence))
+        heard.append((message_ids, evidence))
 
     signals.message_rescued.connect(note)
-    yield told
+    yield heard
     signals.message_rescued.disconnect(note)
 
 
@@ -78,7 +78,7 @@ def test_one_that_kills_each_child_after_its_return_is_charged_from_the_second_t
     assert "WorkerDied" in (Message.objects.get().error or "")
 
 
-def test_where_its_own_supervisor_ended_the_child_nobody_is_to_blame(rescued: list[tuple[list[int], str]]) -> None:
+def test_where_its_own_supervisor_ended_the_child_none_is_to_blame(rescued: list[tuple[list[int], str]]) -> None:
     message = held()
     died((message, SlotState.RETURNED), cut_off=True)
     assert counts(message) == ("n", 0, 0)

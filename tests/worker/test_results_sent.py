@@ -53,7 +53,7 @@ def claim(settler: Settler, *, again: bool = False) -> int:
         waiting()
         claimer.take(10, lease=60.0, max_reads=5)
     waiting()
-    return len(claimer.take(10, lease=60.0, max_reads=5, beside=settler))
+    return len(claimer.take(10, lease=60.0, max_reads=5, partner=settler))
 
 
 def kept() -> set[int]:
@@ -70,22 +70,22 @@ class Killed(BaseException):
 
 @contextmanager
 def killed_before(statement: str) -> Iterator[None]:
-    def look(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+    def kill(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if sql.startswith(statement):
             raise Killed
         return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(look), pytest.raises(Killed):
+    with connection.execute_wrapper(kill), pytest.raises(Killed):
         yield
 
 
 @pytest.mark.parametrize("number", [1, 3])
-@pytest.mark.parametrize("beside", [True, False], ids=["with a claim", "by itself"])
-def test_a_death_before_the_result_is_written_leaves_no_ack(settler: Settler, beside: bool, number: int) -> None:
+@pytest.mark.parametrize("with_claim", [True, False], ids=["with a claim", "by itself"])
+def test_a_death_before_the_result_is_written_leaves_no_ack(settler: Settler, with_claim: bool, number: int) -> None:
     """Both are one commit (P17)."""
     ids = {ended(settler).pk for _ in range(number)}
     with killed_before("INSERT INTO django_dbqueue_result"):
-        if beside:
+        if with_claim:
             claim(settler)
         else:
             settler.flush()
@@ -113,10 +113,10 @@ def test_where_one_claim_was_lost_the_others_keep_their_results(settler: Settler
 
 def test_after_a_lost_reply_a_result_is_kept_once(settler: Settler) -> None:
     message, session = ended(settler), session_of("default")
-    ahead = settler.send()
-    assert ahead is not None
+    prelude = settler.send()
+    assert prelude is not None
     with session.transaction():  # commits, and the worker never hears of it
-        session.run_ahead(ahead)
+        session.run_prelude(prelude)
     other = ended(settler)
     assert claim(settler) == 1
     assert kept() == done() == {message.pk, other.pk}

@@ -49,7 +49,7 @@ def begin(settler: Settler, message: Message) -> Delivery:
     return delivery
 
 
-def claimed_anew(message: Message) -> Message:
+def claimed_again(message: Message) -> Message:
     Message.objects.filter(pk=message.pk).requeue()
     return claim_one()
 
@@ -61,7 +61,7 @@ def test_of_two_claims_of_a_message_that_end_together_only_the_present_one_moves
 ) -> None:
     stale = held()
     old = begin(settler, stale)
-    new = begin(settler, claimed_anew(stale))
+    new = begin(settler, claimed_again(stale))
     for delivery in (new, old) if is_present_first else (old, new):
         settler.add(delivery, verdict, 0.0)
     settler.flush()
@@ -69,15 +69,15 @@ def test_of_two_claims_of_a_message_that_end_together_only_the_present_one_moves
     assert lost == [(stale.pk, "claim")]
     assert len(settler._holding) == len(settler) == 0
     assert sum(board.counter(name) for name in ("done", "failed", "died")) == 1
-    assert board.standing() == Board(10).standing()
+    assert board.claims_by_state() == Board(10).claims_by_state()
 
 
-def test_an_ack_that_waits_to_be_written_is_dropped_when_the_message_is_claimed_anew(
+def test_an_ack_that_waits_to_be_written_is_dropped_when_the_message_is_claimed_again(
     settler: Settler, lost: list[tuple[int, str]]
 ) -> None:
     stale = held()
     settler.add(begin(settler, stale), ACK, 0.0)
-    new = begin(settler, claimed_anew(stale))
+    new = begin(settler, claimed_again(stale))
     assert (len(settler), settler.sendable().total()) == (0, 0)
     settler.flush()
     assert row(stale)["status"] == "run"
@@ -87,7 +87,7 @@ def test_an_ack_that_waits_to_be_written_is_dropped_when_the_message_is_claimed_
     assert row(stale)["status"] == "y"
 
 
-def test_what_its_handler_settled_before_it_was_claimed_anew_is_no_loss(
+def test_what_its_handler_settled_before_it_was_claimed_again_is_no_loss(
     settler: Settler, board: Board, lost: list[tuple[int, str]]
 ) -> None:
     message = held()
@@ -98,20 +98,20 @@ def test_what_its_handler_settled_before_it_was_claimed_anew_is_no_loss(
     assert (lost, board.counter("done")) == ([], 1)
 
 
-def test_a_batch_that_names_a_message_under_two_tokens_says_which_one_held() -> None:
+def test_a_batch_that_names_a_message_under_two_tokens_returns_which_one_held() -> None:
     stale = held()
-    new, other = claimed_anew(stale), held()
+    new, other = claimed_again(stale), held()
     change = changes_sql.release(server_of(connections["default"]))
     for order in (1, -1):
         claims = [stale.claim, new.claim, other.claim][::order]
         assert settle_claims(DjangoSession("default"), change, claims) == (
             {new.claim, other.claim} if order == 1 else set()
         )
-    assert [standing["status"] for standing in rows()] == ["n", "n"]
+    assert [each["status"] for each in rows()] == ["n", "n"]
 
 
 @pytest.mark.parametrize("is_victim", [True, False])
-def test_after_a_deadlock_a_claim_that_was_lost_meanwhile_is_no_reply_that_was_lost(
+def test_after_a_deadlock_a_claim_that_was_lost_in_between_is_no_reply_that_was_lost(
     settler: Settler, lost: list[tuple[int, str]], monkeypatch: pytest.MonkeyPatch, settings: Any, is_victim: bool
 ) -> None:
     """Where an ack removes the row, only what was known of the reply can tell the two apart."""

@@ -69,7 +69,7 @@ def claimer(request: pytest.FixtureRequest) -> Claimer:
 
 
 def claim(claimer: Claimer, settler: Settler) -> list[int]:
-    return [each.claim.id for each in claimer.take(2, lease=60, max_reads=5, beside=settler)]
+    return [each.claim.id for each in claimer.take(2, lease=60, max_reads=5, partner=settler)]
 
 
 def status(*messages: Message) -> list[str]:
@@ -85,7 +85,7 @@ def test_both_are_done(claimer: Claimer, settler: Settler) -> None:
     assert (len(settler), settler.sendable().total(), len(settler._holding)) == (0, 0, 0)
 
 
-def test_an_ack_that_is_lost_is_told_and_takes_neither_the_others_nor_the_claim_along(
+def test_an_ack_that_is_lost_is_reported_and_takes_neither_the_others_nor_the_claim_along(
     claimer: Claimer, settler: Settler, lost: list[int]
 ) -> None:
     finished, gone, next_one = held(), held(), waiting()
@@ -97,7 +97,7 @@ def test_an_ack_that_is_lost_is_told_and_takes_neither_the_others_nor_the_claim_
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_neither_is_taken_for_done_before_the_commit(
+def test_neither_counts_as_done_before_the_commit(
     claimer: Claimer, settler: Settler, lost: list[int], monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
     finished, next_one = held(), waiting()
@@ -132,7 +132,7 @@ class _Clock:
         return self.now
 
 
-def test_a_claim_that_waited_with_its_acks_is_made_anew_after_them(
+def test_a_claim_that_waited_with_its_acks_is_made_again_after_them(
     claimer: Claimer, settler: Settler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its leases, which begin when PostgreSQL gets what is sent, were over when it had them."""

@@ -18,7 +18,7 @@ YEAR = timedelta(days=365)
 ENDED = "ended"
 
 
-def test_a_worker_forgets_each_kind_of_row_whose_time_is_over() -> None:
+def test_a_worker_forgets_each_kind_of_row_whose_time_has_ended() -> None:
     now = clock("default")
     for number, moment in enumerate((now - YEAR, now + YEAR), 1):
         keep_one_of_each(number, moment)

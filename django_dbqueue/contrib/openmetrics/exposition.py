@@ -30,11 +30,11 @@ class Family:
 
     def add_histogram(self, buckets: Iterable[tuple[str, int]], total: float, labels: Labels) -> None:
         """Add a histogram: cumulative counts by upper bound, the last one ``+Inf``; and the sum of its values."""
-        said, count = _inner(labels), 0
+        inner, count = _inner(labels), 0
         for bound, count in buckets:
-            self.samples.append(("_bucket", f'{{{said},le="{bound}"}}', count))
-        self.samples.append(("_count", f"{{{said}}}", count))
-        self.samples.append(("_sum", f"{{{said}}}", total))
+            self.samples.append(("_bucket", f'{{{inner},le="{bound}"}}', count))
+        self.samples.append(("_count", f"{{{inner}}}", count))
+        self.samples.append(("_sum", f"{{{inner}}}", total))
 
 
 def written(labels: Labels) -> str:

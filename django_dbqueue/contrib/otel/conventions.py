@@ -37,10 +37,10 @@ Attributes = dict[str, str | int]
 
 def identity_of(message: Any) -> Attributes:
     """Return what says which message it is."""
-    said: Attributes = {MESSAGE_ID: str(message.pk)}
+    attributes: Attributes = {MESSAGE_ID: str(message.pk)}
     if message.lane is not None and message.group_name != WHOLE_QUEUE:
-        said[GROUP] = message.group_name
-    return said
+        attributes[GROUP] = message.group_name
+    return attributes
 
 
 class Operation(NamedTuple):
@@ -65,8 +65,8 @@ def operation_on(queue: str, operation: str, kind: Type, using: str) -> Operatio
 
 def _server(using: str) -> Attributes:
     """Return where the queue's database is; nothing for SQLite."""
-    said = connections[using].settings_dict
-    host, port = said.get("HOST"), said.get("PORT")
+    configured = connections[using].settings_dict
+    host, port = configured.get("HOST"), configured.get("PORT")
     if not host:
         return {}
     try:

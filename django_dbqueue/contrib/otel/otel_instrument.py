@@ -112,7 +112,7 @@ class OTelInstrument(Instrument):
         if messages:
             operation = operation_on(queue, "claim", "receive", using)
             links = (link_to(context_of_text(message.headers_text), identity_of(message)) for message in messages)
-            self._tell(operation, start, links, len(messages))
+            self._record(operation, start, links, len(messages))
             self._measures.received(len(messages), time.perf_counter() - began, operation)
         return messages
 
@@ -136,15 +136,15 @@ class OTelInstrument(Instrument):
         return result
 
     def _begin_settling(self, operation: Operation, subjects: Sequence[Any]) -> Running:
-        said = operation.attributes.copy()
+        attributes = operation.attributes.copy()
         context = None
         if len(subjects) == 1:
-            said[MESSAGE_ID] = str(subjects[0].claim.id)
+            attributes[MESSAGE_ID] = str(subjects[0].claim.id)
             ran = getattr(subjects[0], "trace", None)
             context = None if ran is None else trace.set_span_in_context(NonRecordingSpan(ran))
         else:
-            said[BATCH_COUNT] = len(subjects)
-        span = self._tracer.start_span(operation.name, context, SpanKind.CLIENT, said)
+            attributes[BATCH_COUNT] = len(subjects)
+        span = self._tracer.start_span(operation.name, context, SpanKind.CLIENT, attributes)
         return Running(
             span,
             trace.set_span_in_context(span, context),
@@ -157,10 +157,10 @@ class OTelInstrument(Instrument):
         queues = {delivery.consumer.queue for delivery in deliveries}
         operation = operation_on(queues.pop() if len(queues) == 1 else "", "ack", "settle", using)
         links = (Link(delivery.trace) for delivery in deliveries if delivery.trace is not None)
-        self._tell(operation, time.time_ns() - round(seconds * 1e9), links, len(deliveries))
+        self._record(operation, time.time_ns() - round(seconds * 1e9), links, len(deliveries))
         self._measures.settled(seconds, operation)
 
-    def _tell(self, operation: Operation, start: int, links: Iterable[Link | None], number: int) -> None:
+    def _record(self, operation: Operation, start: int, links: Iterable[Link | None], number: int) -> None:
         """Leave the span of an operation that has just ended."""
         self._tracer.start_span(
             operation.name,

@@ -39,17 +39,17 @@ class ProcessSpan:
         consumer = deliveries[0].consumer
         using = deliveries[0].message._state.db
         self._operation: Operation = operation_on(consumer.queue, "process", "process", using)
-        said = self._operation.attributes.copy()
+        attributes = self._operation.attributes.copy()
         base = EMPTY
         if len(deliveries) == 1 and consumer.batch is None:
-            base, links = _of_one(deliveries[0], said, is_child=is_child)
+            base, links = _of_one(deliveries[0], attributes, is_child=is_child)
         else:
-            said[BATCH_COUNT] = len(deliveries)
+            attributes[BATCH_COUNT] = len(deliveries)
             found = [
                 link_to(context_of_text(each.message.headers_text), identity_of(each.message)) for each in deliveries
             ]
             links = [link for link in found if link is not None]
-        self._span = tracer.start_span(self._operation.name, base, SpanKind.CONSUMER, said, links)
+        self._span = tracer.start_span(self._operation.name, base, SpanKind.CONSUMER, attributes, links)
         for each in deliveries:
             each.trace = self._span.get_span_context()
         self._token = attach(trace.set_span_in_context(self._span, base))
@@ -69,14 +69,14 @@ class ProcessSpan:
         self._span.end()
 
 
-def _of_one(delivery: Any, said: Attributes, *, is_child: bool) -> tuple[Context, list[trace.Link]]:
+def _of_one(delivery: Any, attributes: Attributes, *, is_child: bool) -> tuple[Context, list[trace.Link]]:
     """Return the context in which the run of one message begins, and its links; say what is known of it."""
     message = delivery.message
-    said |= identity_of(message)
+    attributes |= identity_of(message)
     if delivery.consumer.runner is not None and (task := task_named(message.headers_text)) is not None:
-        said[FUNCTION] = task
+        attributes[FUNCTION] = task
     if delivery.reads > 1:
-        said[READS] = delivery.reads
+        attributes[READS] = delivery.reads
     if not is_child and (span := lone_span(message.headers_text)) is not None and span.is_valid:
         return EMPTY, [trace.Link(span)]
     sent_in = context_of_text(message.headers_text)

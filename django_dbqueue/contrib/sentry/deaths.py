@@ -56,7 +56,7 @@ def event_of(queue: str, message_id: int, error: str, path: str | None, *, task:
     }
 
 
-def is_told_already(event: Any) -> bool:
+def is_reported(event: Any) -> bool:
     """Return whether an event was made of a log line about a death: our own, or that of Django's tasks."""
     logger = event.get("logger")
     if logger == "django_dbqueue":

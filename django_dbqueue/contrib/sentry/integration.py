@@ -44,4 +44,4 @@ def _died(*, queue: str, message_id: int, error: str, **_: object) -> None:
 
 def _once(event: Any, _hint: dict[str, Any]) -> Any:
     integration = chosen()
-    return None if integration is not None and integration.deaths and deaths.is_told_already(event) else event
+    return None if integration is not None and integration.deaths and deaths.is_reported(event) else event

@@ -154,8 +154,8 @@ def _describe(span: Any, delivery: Any) -> None:
 def _carrying(envelope: Envelope) -> Envelope:
     """Return the envelope with the trace that it is sent in, unless it brings one along."""
     trace, baggage = sentry_sdk.get_traceparent(), sentry_sdk.get_baggage()
-    said: Any = envelope.headers
-    if trace is None or (isinstance(said, dict) and SENTRY_TRACE_HEADER_NAME in said):
+    headers: Any = envelope.headers
+    if trace is None or (isinstance(headers, dict) and SENTRY_TRACE_HEADER_NAME in headers):
         return envelope
     added = {SENTRY_TRACE_HEADER_NAME: trace}
     return with_headers(envelope, added if not baggage else {**added, BAGGAGE_HEADER_NAME: baggage})

@@ -45,37 +45,39 @@ class Command(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
-    def act(self, session: DjangoSession, said: Options) -> None:
+    def act(self, session: DjangoSession, options: Options) -> None:
         partitioned.refuse_sqlite(session)
-        if said["action"] == "status":
-            self._show(session, said)
-        elif said["undo"]:
-            self._undo(session, said)
+        if options["action"] == "status":
+            self._show(session, options)
+        elif options["undo"]:
+            self._undo(session, options)
         else:
-            self._partition(session, said)
+            self._partition(session, options)
 
-    def _partition(self, session: DjangoSession, said: Options) -> None:
-        there = partitions.standing(session)
+    def _partition(self, session: DjangoSession, options: Options) -> None:
+        there = partitions.existing(session)
         if there:
-            self._keep(session, there, said)
+            self._keep(session, there, options)
             return
-        if said["dry_run"]:
-            uppers = partitioning.bounds(partitioned.partitioner_of(session), said["every"] or EVERY)
-            self._tell(said, uppers, _("Would be partitioned before the ids %(ids)s; nothing was changed."))
+        if options["dry_run"]:
+            uppers = partitioning.bounds(partitioned.partitioner_of(session), options["every"] or EVERY)
+            self._report(options, uppers, _("Would be partitioned before the ids %(ids)s; nothing was changed."))
             return
-        self.confirm(_("Partition the history?"), yes=said["yes"])
+        self.confirm(_("Partition the history?"), yes=options["yes"])
         with partitioned.in_turn(session) as partitioner:
-            there = partitions.standing(session)  # a killed run may have come that far
+            there = partitions.existing(session)  # a killed run may have come that far
             uppers = [each.upper for each in there or [] if each.upper is not None]
             if not uppers:
-                uppers = partitioning.bounds(partitioner, said["every"] or EVERY)
+                uppers = partitioning.bounds(partitioner, options["every"] or EVERY)
                 partitioning.begin(partitioner, uppers)
-        self._tell(said, uppers, _("Partitioned before the ids %(ids)s; workers add more and drop what was exported."))
+        self._report(
+            options, uppers, _("Partitioned before the ids %(ids)s; workers add more and drop what was exported.")
+        )
 
-    def _keep(self, session: DjangoSession, there: list[Partition], said: Options) -> None:
-        if said["every"] not in (None, partitions.end_and_width(there)[1]):
+    def _keep(self, session: DjangoSession, there: list[Partition], options: Options) -> None:
+        if options["every"] not in (None, partitions.end_and_width(there)[1]):
             raise CommandError(_("The history has partitions already, of another size."), returncode=EXIT_USAGE)
-        if said["dry_run"]:
+        if options["dry_run"]:
             wanted = partitions.upkeep(session, there, most=None)
             text = _("%(drops)d partitions would be dropped and %(adds)d added; nothing was changed.")
         else:
@@ -85,36 +87,36 @@ class Command(ConsoleCommand):
         if not wanted:
             raise CommandError(_("The history has all its partitions."), returncode=EXIT_NOTHING)
         counts = {"drops": len(wanted.drops), "adds": len(wanted.uppers)}
-        document = {"dry_run": said["dry_run"], "dropped": [*wanted.drops], "added": [*wanted.uppers]}
-        self.say(document, as_json=said["json"], text=text % counts)
+        document = {"dry_run": options["dry_run"], "dropped": [*wanted.drops], "added": [*wanted.uppers]}
+        self.write(document, as_json=options["json"], text=text % counts)
 
-    def _undo(self, session: DjangoSession, said: Options) -> None:
-        if said["dry_run"]:
+    def _undo(self, session: DjangoSession, options: Options) -> None:
+        if options["dry_run"]:
             raise CommandError(_("--undo has no --dry-run."), returncode=EXIT_USAGE)
-        self.confirm(_("Make the history one table again?"), yes=said["yes"])
+        self.confirm(_("Make the history one table again?"), yes=options["yes"])
         with partitioned.in_turn(session) as partitioner:
-            there = partitions.standing(session)
+            there = partitions.existing(session)
             if there:
                 partitioner.undo(there[0])
-        self._tell(said, [], _("The history is one table."))
+        self._report(options, [], _("The history is one table."))
 
-    def _tell(self, said: Options, uppers: list[int], text: str) -> None:
-        document = {"dry_run": said["dry_run"], "before": uppers}
-        self.say(document, as_json=said["json"], text=text % {"ids": ", ".join(map(grouped, uppers))})
+    def _report(self, options: Options, uppers: list[int], text: str) -> None:
+        document = {"dry_run": options["dry_run"], "before": uppers}
+        self.write(document, as_json=options["json"], text=text % {"ids": ", ".join(map(grouped, uppers))})
 
-    def _show(self, session: DjangoSession, said: Options) -> None:
-        there = partitions.standing(session) or []
+    def _show(self, session: DjangoSession, options: Options) -> None:
+        there = partitions.existing(session) or []
         first = {each.name: _first_row(session, each) for each in there}
         document: dict[str, object] = {
             "partitions": [
-                {"name": _short(each), "from": each.lower, "before": each.upper, "began_at": began and iso(began[1])}
+                {"name": _brief(each), "from": each.lower, "before": each.upper, "began_at": began and iso(began[1])}
                 for each, began in ((each, first[each.name]) for each in there)
             ]
         }
         head = [_("PARTITION"), _("FROM"), _("BEFORE"), _("BEGAN")]
         lines = table(head, [_cells(each, first[each.name]) for each in there])
         text = "\n".join(lines) if there else _("The history is one table, without partitions.")
-        self.say(document, as_json=said["json"], text=text)
+        self.write(document, as_json=options["json"], text=text)
 
 
 def _first_row(session: DjangoSession, partition: Partition) -> Row | None:
@@ -125,9 +127,9 @@ def _first_row(session: DjangoSession, partition: Partition) -> Row | None:
 
 def _cells(partition: Partition, began: Row | None) -> list[str]:
     bounds = ["-" if bound is None else grouped(bound) for bound in (partition.lower, partition.upper)]
-    return [_short(partition), *bounds, "-" if began is None else f"{began[1]:%Y-%m-%d %H:%M}"]
+    return [_brief(partition), *bounds, "-" if began is None else f"{began[1]:%Y-%m-%d %H:%M}"]
 
 
-def _short(partition: Partition) -> str:
+def _brief(partition: Partition) -> str:
     """Return a partition's name without the table's, which PostgreSQL's begin with."""
     return partition.name.removeprefix(f"{TABLE}_")

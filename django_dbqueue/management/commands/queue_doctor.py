@@ -46,23 +46,23 @@ class Command(TerminalCommand):
             help="let schedules continue from now if a wrong server clock has put them ahead",
         )
 
-    def handle(self, *_args: object, **said: Any) -> None:
+    def handle(self, *_args: object, **options: Any) -> None:
         levels: Counter[str] = Counter()
         is_ill = False
-        for finding in examine(self._alias(said["database"]), sets_back=said["set_back_schedules"]):
+        for finding in examine(self._alias(options["database"]), sets_back=options["set_back_schedules"]):
             levels[finding.level] += 1
-            is_ill = is_ill or finding.is_at_least(said["fail_level"])
-            self.stdout.write(json.dumps(asdict(finding)) if said["json"] else self._text(finding))
-        if not said["json"]:
+            is_ill = is_ill or finding.is_at_least(options["fail_level"])
+            self.stdout.write(json.dumps(asdict(finding)) if options["json"] else self._text(finding))
+        if not options["json"]:
             self.stdout.write(self._summary(levels))
         self.stdout.flush()
         if is_ill:
             sys.exit(EXIT_ILL)
 
-    def _alias(self, said: str | None) -> str | None:
+    def _alias(self, given: str | None) -> str | None:
         """Read --database; without it, the settings must be checked first."""
         try:
-            return None if said is None else chosen_alias(said)
+            return None if given is None else chosen_alias(given)
         except CommandError as error:
             raise CommandError(str(error), returncode=EXIT_WRONG) from error
 

@@ -33,14 +33,14 @@ class Command(ConsoleCommand):
         add_by(parser)
         parser.add_argument("--yes", action="store_true", help="don't ask")
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        by = operator(said["by"])
-        message = Message.objects.using(session.using).filter(pk=said["id"]).first()
+    def act(self, session: DjangoSession, options: Options) -> None:
+        by = operator(options["by"])
+        message = Message.objects.using(session.using).filter(pk=options["id"]).first()
         if message is None:
-            raise CommandError(_("There is no message #%(id)s.") % {"id": said["id"]}, returncode=EXIT_NOTHING)
-        payload = payload_given(said["kind"], said["payload"])
+            raise CommandError(_("There is no message #%(id)s.") % {"id": options["id"]}, returncode=EXIT_NOTHING)
+        payload = payload_given(options["kind"], options["payload"])
         words = {"id": message.pk, "queue": message.queue}
-        self.confirm(_("Send message #%(id)s of queue %(queue)s anew with this payload?") % words, yes=said["yes"])
+        self.confirm(_("Send message #%(id)s of queue %(queue)s anew with this payload?") % words, yes=options["yes"])
         try:
             new = Message.objects.using(session.using).send_edited(message, payload, by=by)
         except DuplicateKey as error:
@@ -50,4 +50,4 @@ class Command(ConsoleCommand):
                 returncode=EXIT_WRONG,
             ) from error
         signals.operator_acted.send(Message, verb="edit", queue=new.queue, by=by, reason=f"#{message.pk}", count=1)
-        self.say({"id": new.pk, "instead_of": message.pk}, as_json=said["json"], text=str(new.pk))
+        self.write({"id": new.pk, "instead_of": message.pk}, as_json=options["json"], text=str(new.pk))

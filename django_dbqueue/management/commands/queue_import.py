@@ -38,7 +38,7 @@ from django_dbqueue.tasks.task_headers import TASK
 BEAT: Final = "django-celery-beat"
 SHOWN: Final = 5
 """Rows that a dry run shows."""
-TOLD: Final = 20
+MOST_NAMED: Final = 20
 """Reasons that are told one by one; --json has all of them."""
 
 
@@ -46,7 +46,7 @@ TOLD: Final = 20
 class Imported:
     """The result of all steps so far."""
 
-    taken: Counter[str] = field(default_factory=Counter)
+    moved: Counter[str] = field(default_factory=Counter)
     """How many rows became messages, by queue."""
     reasons: Counter[str] = field(default_factory=Counter)
     """How many rows stay, by reason."""
@@ -58,13 +58,13 @@ class Imported:
 
     def add(self, step: ImportStep) -> int:
         """Count a step; return how many rows became messages by now."""
-        self.taken.update(step.taken)
+        self.moved.update(step.moved)
         self.reasons.update(step.refused.values())
         for key, why in step.refused.items():
             self.first.setdefault(why, str(key))
         self.locked += len(step.locked)
         self.examples += step.examples[: SHOWN - len(self.examples)]
-        return self.taken.total()
+        return self.moved.total()
 
     @property
     def left(self) -> int:
@@ -91,69 +91,71 @@ class Command(ConsoleCommand):
             "--queue", metavar="Q", help=f"of {BEAT}: the queue to which its schedules are to send (default: schedules)"
         )
 
-    def act(self, session: DjangoSession, said: Options) -> None:
+    def act(self, session: DjangoSession, options: Options) -> None:
         alias = session.using
-        if said["source"] == BEAT:
-            self._print_schedules(alias, said)
+        if options["source"] == BEAT:
+            self._print_schedules(alias, options)
             return
-        if said["queue"] is not None:
+        if options["queue"] is not None:
             raise InvalidMessage(_("--queue goes with %(source)s only.") % {"source": BEAT})
-        source = _source(said["source"])
+        source = _source(options["source"])
         check_tables(source.name, [source.model], alias)
         check_transactions(source.model._meta.db_table, alias)
-        standing = source.standing(alias)
-        if not standing.waiting:
-            raise CommandError(_nothing(source, standing), returncode=EXIT_NOTHING)
-        if said["dry_run"]:
-            steps = preview(session, source, limit=said["limit"])
+        counts = source.counts(alias)
+        if not counts.waiting:
+            raise CommandError(_nothing(source, counts), returncode=EXIT_NOTHING)
+        if options["dry_run"]:
+            steps = preview(session, source, limit=options["limit"])
         else:
-            count = min(standing.waiting, said["limit"] or standing.waiting)
-            self.confirm(_question(source, count), yes=said["yes"])
-            steps = take_over(session, source, limit=said["limit"])
-        self._import(steps, source, standing, said)
+            count = min(counts.waiting, options["limit"] or counts.waiting)
+            self.confirm(_question(source, count), yes=options["yes"])
+            steps = take_over(session, source, limit=options["limit"])
+        self._import(steps, source, counts, options)
 
-    def _print_schedules(self, alias: str, said: Options) -> None:
+    def _print_schedules(self, alias: str, options: Options) -> None:
         from django_dbqueue.importers.celery_beat import schedules
 
-        if said["limit"] is not None:
+        if options["limit"] is not None:
             raise InvalidMessage(_("--limit can't be used with %(source)s.") % {"source": BEAT})
-        found = schedules(alias, queue=check_queue(said["queue"] or "schedules"))
+        found = schedules(alias, queue=check_queue(options["queue"] or "schedules"))
         if not found.entries and not found.reasons:
             raise CommandError(_("There are no schedules in %(source)s.") % {"source": BEAT}, returncode=EXIT_NOTHING)
-        print_schedules(found, self.stdout, self.stderr, as_json=said["json"])
+        print_schedules(found, self.stdout, self.stderr, as_json=options["json"])
         if found.reasons:
             sys.exit(EXIT_WRONG)
 
-    def _import(self, steps: Iterator[ImportStep], source: ImportSource, standing: SourceCounts, said: Options) -> None:
+    def _import(
+        self, steps: Iterator[ImportStep], source: ImportSource, counts: SourceCounts, options: Options
+    ) -> None:
         imported = Imported()
-        end = self.take(steps, imported.add, what=source.name, total=said["limit"] or standing.waiting)
-        self._report(imported, source, standing, said, end)
+        end = self.take(steps, imported.add, what=source.name, total=options["limit"] or counts.waiting)
+        self._report(imported, source, counts, options, end)
         self.leave(end, is_wrong=bool(imported.left))
 
     # -- words --------------------------------------------------------------------------------------------
 
     def _report(
-        self, imported: Imported, source: ImportSource, standing: SourceCounts, said: Options, end: StepsEnd
+        self, imported: Imported, source: ImportSource, counts: SourceCounts, options: Options, end: StepsEnd
     ) -> None:
-        if said["json"]:
-            document = _document(imported, source, standing) | {
-                "dry_run": said["dry_run"],
+        if options["json"]:
+            document = _document(imported, source, counts) | {
+                "dry_run": options["dry_run"],
                 **end.document,
             }
-            self.say(document, as_json=True, text="")
+            self.write(document, as_json=True, text="")
             return
-        self.stdout.write(_standing(source, standing))
+        self.stdout.write(_counts_text(source, counts))
         for key, message in imported.examples:
             self.stdout.write("  " + plain(_example(key, message)))
-        self.stdout.write(_taken(imported.taken, is_dry_run=said["dry_run"]))
-        for queue, count in sorted(imported.taken.items()):
+        self.stdout.write(_moved_text(imported.moved, is_dry_run=options["dry_run"]))
+        for queue, count in sorted(imported.moved.items()):
             self.stdout.write(_("  %(count)s in queue %(queue)s") % {"count": grouped(count), "queue": queue})
-        self._tell_what_stays(imported)
+        self._report_rest(imported)
         if end.interrupted:
             self.stderr.write(_("Stopped between two steps; run it again to continue."))
 
-    def _tell_what_stays(self, imported: Imported) -> None:
-        for why, count in imported.reasons.most_common(TOLD):
+    def _report_rest(self, imported: Imported) -> None:
+        for why, count in imported.reasons.most_common(MOST_NAMED):
             words = {"count": grouped(count), "why": plain(why), "row": imported.first[why]}
             self.stderr.write(
                 ngettext(
@@ -163,8 +165,8 @@ class Command(ConsoleCommand):
                 )
                 % words
             )
-        if len(imported.reasons) > TOLD:
-            more = grouped(len(imported.reasons) - TOLD)
+        if len(imported.reasons) > MOST_NAMED:
+            more = grouped(len(imported.reasons) - MOST_NAMED)
             self.stderr.write(_("There are %(count)s more reasons; --json has all of them.") % {"count": more})
         if imported.locked:
             self.stderr.write(
@@ -180,14 +182,14 @@ def _source(name: str) -> ImportSource:
         raise CommandError(str(error), returncode=EXIT_USAGE) from error
 
 
-def _document(imported: Imported, source: ImportSource, standing: SourceCounts) -> dict[str, object]:
+def _document(imported: Imported, source: ImportSource, counts: SourceCounts) -> dict[str, object]:
     return {
         "source": source.name,
-        "waiting": standing.waiting,
-        "running": standing.running,
-        "ended": standing.ended,
-        "taken": imported.taken.total(),
-        "queues": dict(imported.taken),
+        "waiting": counts.waiting,
+        "running": counts.running,
+        "ended": counts.ended,
+        "taken": imported.moved.total(),
+        "queues": dict(imported.moved),
         "left_alone": imported.left,
         "locked": imported.locked,
         "reasons": [
@@ -216,22 +218,22 @@ def _question(source: ImportSource, count: int) -> str:
     ) % {"count": grouped(count), "source": source.name}
 
 
-def _nothing(source: ImportSource, standing: SourceCounts) -> str:
+def _nothing(source: ImportSource, counts: SourceCounts) -> str:
     return _("Nothing waits in %(source)s (running: %(running)s, ended: %(ended)s).") % {
         "source": source.name,
-        "running": grouped(standing.running),
-        "ended": grouped(standing.ended),
+        "running": grouped(counts.running),
+        "ended": grouped(counts.ended),
     }
 
 
-def _standing(source: ImportSource, standing: SourceCounts) -> str:
+def _counts_text(source: ImportSource, counts: SourceCounts) -> str:
     return _(
         "%(source)s: %(waiting)s waiting, %(running)s running, %(ended)s ended; only what waits is taken over."
     ) % {
         "source": source.name,
-        "waiting": grouped(standing.waiting),
-        "running": grouped(standing.running),
-        "ended": grouped(standing.ended),
+        "waiting": grouped(counts.waiting),
+        "running": grouped(counts.running),
+        "ended": grouped(counts.ended),
     }
 
 
@@ -244,8 +246,8 @@ def _example(key: str, message: Addressed) -> str:
     return text if shown["due_at"] is None else f"{text}, {_('due at %(due)s') % {'due': shown['due_at']}}"
 
 
-def _taken(taken: Counter[str], *, is_dry_run: bool) -> str:
-    count = {"count": grouped(taken.total())}
+def _moved_text(moved: Counter[str], *, is_dry_run: bool) -> str:
+    count = {"count": grouped(moved.total())}
     if is_dry_run:
         return _("%(count)s would be taken over; nothing was changed.") % count
-    return ngettext("%(count)s row taken over.", "%(count)s rows taken over.", taken.total()) % count
+    return ngettext("%(count)s row taken over.", "%(count)s rows taken over.", moved.total()) % count

@@ -29,15 +29,15 @@ class Command(SweepCommand):
         parser.add_argument("--to", required=True, metavar="Q", help="the queue into which they go")
         parser.add_argument("--create", action="store_true", help="also move into a queue that doesn't exist yet")
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        self._to = check_target(said["to"])
-        if self._to == said["queue"]:
+    def act(self, session: DjangoSession, options: Options) -> None:
+        self._to = check_target(options["to"])
+        if self._to == options["queue"]:
             raise CommandError(_("--queue and --to name the same queue."), returncode=EXIT_USAGE)
-        if not said["create"]:
+        if not options["create"]:
             refuse_unknown([self._to], {*conf.get("QUEUES"), *known_queues(session)})
-        super().act(session, said)
+        super().act(session, options)
 
-    def order(self, by: str, said: Options) -> Order:  # noqa: ARG002 - it takes no reason
+    def order(self, by: str, options: Options) -> Order:  # noqa: ARG002 - it takes no reason
         return VERBS[self.verb].ordered(by, "", self._to)
 
     def question(self, count: str, where: str) -> str:

@@ -40,19 +40,19 @@ class Command(PausingCommand):
         end.add_argument("--until", type=moment, help="when claims continue, in ISO 8601 with a time zone")
         parser.add_argument("--create", action="store_true", help="also pause queues or groups that don't exist yet")
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        if not said["reason"].strip() or len(said["reason"]) > LONGEST_REASON:
+    def act(self, session: DjangoSession, options: Options) -> None:
+        if not options["reason"].strip() or len(options["reason"]) > LONGEST_REASON:
             raise InvalidMessage(_("--reason takes 1 to %(most)d characters.") % {"most": LONGEST_REASON})
-        self._end = {"until": said["until"], "for_": said["for_"]}
-        if said["group"] is not None and any(self._end.values()):
+        self._end = {"until": options["until"], "for_": options["for_"]}
+        if options["group"] is not None and any(self._end.values()):
             raise CommandError(
                 _("The pause of a group lasts until it is resumed: leave out --for and --until, or pause the queue."),
                 returncode=EXIT_USAGE,
             )
-        super().act(session, said)
+        super().act(session, options)
 
-    def declared(self, said: Options) -> set[str]:
-        named = set(said["queues"]) if said["create"] else set()
+    def declared(self, options: Options) -> set[str]:
+        named = set(options["queues"]) if options["create"] else set()
         return {*named, *conf.get("QUEUES")}
 
     def switch(self, session: DjangoSession, name: str, *, by: str, reason: str) -> None:

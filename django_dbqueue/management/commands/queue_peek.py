@@ -32,7 +32,7 @@ MAX_LIMIT: Final = 1_000
 SHOWN: Final = 2_000
 """Characters of a payload shown in a line of text; --json has all of it."""
 MOMENTS: Final = ("available_at", "due_at", "created_at", "claimed_at", "finished_at")
-SAID: Final = (
+COLUMNS: Final = (
     "id", "queue", "group", "flow", "key", "priority", "read_count", "max_reads", "crashes", "worker_id", "conn_id",
 )  # fmt: skip
 
@@ -81,37 +81,40 @@ class Command(ConsoleCommand):
             "--why", action="store_true", help="explain why each message is in its state, and what can be done"
         )
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        messages = self._find(session, check_queue(said["queue"]), said)
+    def act(self, session: DjangoSession, options: Options) -> None:
+        messages = self._find(session, check_queue(options["queue"]), options)
         now = clock(session.using)
         StreamClaim.objects.using(session.using).join(messages)
-        reasons = _reasons(messages, now) if said["why"] else {}
-        steps = _steps_by_message(session.using, [message.pk for message in messages]) if said["steps"] else None
+        reasons = _reasons(messages, now) if options["why"] else {}
+        steps = _steps_by_message(session.using, [message.pk for message in messages]) if options["steps"] else None
         for message in messages:
-            show = _as_json if said["json"] else _as_text
-            shown = Shown(said["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
+            show = _as_json if options["json"] else _as_text
+            shown = Shown(options["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
             self.stdout.write(show(message, state_of(message, now).name, shown))
         if not messages:
-            self.stderr.write(with_hint(_nothing(said), said["queue"], queues_in_use(session)))
+            self.stderr.write(with_hint(_nothing(options), options["queue"], queues_in_use(session)))
             sys.exit(EXIT_NOTHING)
 
-    def _find(self, session: DjangoSession, queue: str, said: Options) -> list[Message]:
+    def _find(self, session: DjangoSession, queue: str, options: Options) -> list[Message]:
         rows = Message.objects.using(session.using)
-        if not (said["payload"] or is_redacting()):  # masking an error needs the payload
+        if not (options["payload"] or is_redacting()):  # masking an error needs the payload
             rows = rows.defer("body")
-        if said["key"] is None:
-            next_ones: list[Message] = rows.peek(queue, state=said["state"] or "ready", limit=said["limit"])
+        if options["key"] is None:
+            next_ones: list[Message] = rows.peek(queue, state=options["state"] or "ready", limit=options["limit"])
             return next_ones
-        if said["state"] is None:
-            live = rows.get_by_key(queue, said["key"])
+        if options["state"] is None:
+            live = rows.get_by_key(queue, options["key"])
             return [] if live is None else [live]
-        found = rows.with_key(queue, said["key"]).in_state(said["state"], queue)
-        return list(found.order_by("-live", "-id")[: said["limit"]])  # in the order of the key's own index
+        found = rows.with_key(queue, options["key"]).in_state(options["state"], queue)
+        return list(found.order_by("-live", "-id")[: options["limit"]])  # in the order of the key's own index
 
 
-def _nothing(said: Options) -> str:
-    where = {"queue": said["queue"], "state": said["state"] or ("live" if said["key"] is not None else "ready")}
-    if said["key"] is not None:
+def _nothing(options: Options) -> str:
+    where = {
+        "queue": options["queue"],
+        "state": options["state"] or ("live" if options["key"] is not None else "ready"),
+    }
+    if options["key"] is not None:
         return _("No message of queue %(queue)r with this key is %(state)s.") % where
     return _("No message of queue %(queue)r is %(state)s.") % where
 
@@ -120,19 +123,19 @@ def _reasons(messages: list[Message], now: datetime) -> dict[int, Why]:
     return {message.pk: why(message, now=now, has_consumer=has_consumer) for message in messages}
 
 
-def _as_json(message: Message, state: str, said: Shown) -> str:
-    shown: dict[str, object] = {"state": state, **{name: getattr(message, name) for name in SAID}}
+def _as_json(message: Message, state: str, wanted: Shown) -> str:
+    shown: dict[str, object] = {"state": state, **{name: getattr(message, name) for name in COLUMNS}}
     shown["task"] = task_named(message.headers_text)
-    if (reason := said.reason) is not None:
+    if (reason := wanted.reason) is not None:
         shown["why"] = {
             name: getattr(reason, name) for name in ("code", "text", "evidence", "verbs", "advice", "behind")
         }
     shown |= {name: iso(getattr(message, name)) for name in MOMENTS}
     with translation.override(None):  # programs read it as it is stored
         shown["error"] = _first_line(message)
-    if said.steps is not None:
-        shown["steps"] = [_step_as_json(step) for step in said.steps]
-    if said.with_payload:
+    if wanted.steps is not None:
+        shown["steps"] = [_step_as_json(step) for step in wanted.steps]
+    if wanted.with_payload:
         content = content_of(message)
         shown["content_type"] = message.content_type
         if content.hidden:
@@ -146,13 +149,13 @@ def _as_json(message: Message, state: str, said: Shown) -> str:
     return json.dumps(shown)
 
 
-def _as_text(message: Message, state: str, asked: Shown) -> str:
-    said = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
+def _as_text(message: Message, state: str, wanted: Shown) -> str:
+    labels = {"running": _("lease until"), "stuck": _("lease until"), "done": _("ended"), "dead": _("ended")}
     moment = message.finished_at if state in {"done", "dead"} else message.lease_until
     reads = f"{message.read_count}/{message.max_reads}" if message.max_reads else str(message.read_count)
     if state == "waiting":
         moment = message.due_at
-    what = said.get(state, _("due"))  # outside the f-string, which makemessages doesn't read
+    what = labels.get(state, _("due"))  # outside the f-string, which makemessages doesn't read
     parts = [f"#{message.pk}", state, f"{what} {iso(moment)}"]
     parts += [_("priority %(priority)s") % {"priority": message.priority}, _("reads %(reads)s") % {"reads": reads}]
     if (task := task_named(message.headers_text)) is not None:
@@ -166,11 +169,11 @@ def _as_text(message: Message, state: str, asked: Shown) -> str:
     if message.error is not None:
         parts.append(_("error %(error)r") % {"error": _first_line(message)})
     lines = ["  ".join(parts)]
-    if (reason := asked.reason) is not None:
+    if (reason := wanted.reason) is not None:
         lines += [f"    {plain(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
         lines += ["    " + _("What can be done: %(verbs)s") % {"verbs": ", ".join(reason.verbs)}]
-    lines += [f"    {plain(_step_as_text(step))}" for step in asked.steps or ()]
-    if asked.with_payload:
+    lines += [f"    {plain(_step_as_text(step))}" for step in wanted.steps or ()]
+    if wanted.with_payload:
         lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
 
@@ -220,7 +223,7 @@ def _step_as_text(step: Step) -> str:
         EVENT: _("event received"),
         TIMED_OUT: _("wait timed out"),
     }
-    said = {"until": "" if step.until is None else iso(step.until), "event": step.body}
+    words = {"until": "" if step.until is None else iso(step.until), "event": step.body}
     delivery = _("delivery %(number)d") % {"number": step.read_count}
-    what = kinds[step.kind] % said if step.kind in kinds else step.kind
+    what = kinds[step.kind] % words if step.kind in kinds else step.kind
     return f"{step.name!r}  {what}  {iso(step.at)}  {delivery}"

@@ -17,7 +17,7 @@ from django.db import connections
 from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
-from django_dbqueue.management.spark_settings import credentials_of, told_by_settings
+from django_dbqueue.management.spark_settings import credentials_of, with_settings
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.spark.jobs.arguments import config_of
 from django_dbqueue.spark.jobs.config import JOBS, Job
@@ -45,19 +45,19 @@ class Command(TerminalCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_jobs(parser, _add_database)
 
-    def handle(self, *_args: object, **said: Any) -> None:
-        job = JOBS[said["job"]]
-        alias = chosen_alias(said["database"])
+    def handle(self, *_args: object, **options: Any) -> None:
+        job = JOBS[options["job"]]
+        alias = chosen_alias(options["database"])
         _refuse_memory(alias)
         try:
             with stop_signals(), _credentials_file(alias) as file, shown_progress() as progress:
-                config = config_of(job.config, told_by_settings(said), credentials={"credentials_file": file})
+                config = config_of(job.config, with_settings(options), credentials={"credentials_file": file})
                 result = run_job(
                     job,
                     config,
-                    master=said.get("master"),
-                    settings=said.get("conf", ()),
-                    progress=progress.say,
+                    master=options.get("master"),
+                    settings=options.get("conf", ()),
+                    progress=progress.show,
                     started=progress.watch,
                     ship_credentials=True,
                 )
@@ -66,9 +66,9 @@ class Command(TerminalCommand):
         except Terminated:
             sys.exit(EXIT_TERMINATED)
         except Exception as error:
-            if (told := in_one_sentence(error)) is None:
+            if (failure := in_one_sentence(error)) is None:
                 raise
-            raise CommandError(told[0], returncode=told[1]) from error
+            raise CommandError(failure[0], returncode=failure[1]) from error
         self.stdout.write(str(result))
 
 

@@ -61,39 +61,39 @@ class Command(ConsoleCommand):
         parser.add_argument("--dry-run", action="store_true", help="count what would be moved, and change nothing")
         parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        queue, by = check_queue(said["queue"]), operator(said["by"])
-        if said["dry_run"]:
-            self._count(session, queue, said)
+    def act(self, session: DjangoSession, options: Options) -> None:
+        queue, by = check_queue(options["queue"]), operator(options["by"])
+        if options["dry_run"]:
+            self._count(session, queue, options)
             return
-        what = _("done and dead") if said["dead"] else _("done")
+        what = _("done and dead") if options["dead"] else _("done")
         question = _("Move %(what)s messages of queue %(queue)s that ended at least %(age)s s ago into the history?")
-        words = {"what": what, "queue": queue, "age": f"{said['older_than']:g}"}
-        self.confirm(question % words, yes=said["yes"])
-        moved = dict.fromkeys(STATES[said["dead"]], 0)
+        words = {"what": what, "queue": queue, "age": f"{options['older_than']:g}"}
+        self.confirm(question % words, yes=options["yes"])
+        moved = dict.fromkeys(STATES[options["dead"]], 0)
 
         def add(step: tuple[str, int]) -> int:
             state, count = step
             moved[state] += count
             return sum(moved.values())
 
-        end = self.take(_moving(session, queue, said), add, what="purge", total=said["limit"])
-        self._report(session, queue, moved, said, end, by=by)
+        end = self.take(_moving(session, queue, options), add, what="purge", total=options["limit"])
+        self._report(session, queue, moved, options, end, by=by)
 
-    def _count(self, session: DjangoSession, queue: str, said: Options) -> None:
-        counts = dict.fromkeys(STATES[said["dead"]], 0)
+    def _count(self, session: DjangoSession, queue: str, options: Options) -> None:
+        counts = dict.fromkeys(STATES[options["dead"]], 0)
         with stop_signals() as stop:
             for state in counts:
-                for found in count_old(session, queue, state, age=said["older_than"]):
+                for found in count_old(session, queue, state, age=options["older_than"]):
                     counts[state] += found
                     if stop.received:
                         sys.exit(EXIT_INTERRUPTED)
         if not any(counts.values()):
             self._nothing(session, queue)
-        total = min(sum(counts.values()), said["limit"] or sum(counts.values()))
+        total = min(sum(counts.values()), options["limit"] or sum(counts.values()))
         text = _("%(count)s would be moved; nothing was changed.") % {"count": grouped(total)}
         document = {"queue": queue, "dry_run": True, "count": total, **counts}
-        self.say(document, as_json=said["json"], text=text)
+        self.write(document, as_json=options["json"], text=text)
 
     def _nothing(self, session: DjangoSession, queue: str) -> None:
         text = _("Queue %(queue)r has no finished message that old.") % {"queue": queue}
@@ -104,7 +104,7 @@ class Command(ConsoleCommand):
         session: DjangoSession,
         queue: str,
         moved: dict[str, int],
-        said: Options,
+        options: Options,
         end: StepsEnd,
         *,
         by: str,
@@ -116,7 +116,7 @@ class Command(ConsoleCommand):
         text = ngettext(
             "%(count)s message moved into the history.", "%(count)s messages moved into the history.", total
         ) % {"count": grouped(total)}
-        self.say(document, as_json=said["json"], text=text)
+        self.write(document, as_json=options["json"], text=text)
         if end.interrupted:
             self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
         self.leave(end)
@@ -124,15 +124,15 @@ class Command(ConsoleCommand):
             self._nothing(session, queue)
 
 
-def _moving(session: DjangoSession, queue: str, said: Options) -> Iterator[tuple[str, int]]:
+def _moving(session: DjangoSession, queue: str, options: Options) -> Iterator[tuple[str, int]]:
     """Move a bounded number at a time, waiting for our turn among archivers; yield the state and how many."""
-    left, old = said["limit"], said["older_than"]
+    left, old = options["limit"], options["older_than"]
     walk = DeadWalk(session, queue)
     ways: dict[str, Callable[[int], int]] = {
         "done": lambda most: DoneWalk(session, queue).archive(age=old, limit=most),
         "dead": lambda most: walk.archive(age=old, limit=most),
     }
-    for state in STATES[said["dead"]]:
+    for state in STATES[options["dead"]]:
         while left is None or left > 0:
             most = BATCH if left is None else min(BATCH, left)
             moved = ways[state](most)

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.liveness.guardian import LOOK_AGAIN, SETTLES, Guardian, blind_spots
+from django_dbqueue.liveness.guardian import RECHECK_AFTER, SETTLES, Guardian, blind_spots
 from django_dbqueue.management.common_options import chosen_alias, one_line, seconds, unreadable
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.models import Message
@@ -31,7 +31,7 @@ SHORTEST_INTERVAL: Final = 0.1
 WATCHES_AT_LEAST: Final = 1.5
 """Minimum seconds that a single run watches: by then, a living worker that holds messages has beaten."""
 WATCHES_AT_MOST: Final = 5.0
-LOOKS_FOR_SPOTS: Final = 60.0
+SPOTS_EVERY: Final = 60.0
 """Seconds between checks for what the guardian can't see."""
 
 
@@ -59,12 +59,12 @@ class Command(TerminalCommand):
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
-    def handle(self, *_args: object, **said: Any) -> None:
-        if said["interval"] is not None and not said["watch"]:
+    def handle(self, *_args: object, **options: Any) -> None:
+        if options["interval"] is not None and not options["watch"]:
             raise CommandError(_("--interval needs --watch: a single run checks only once."), returncode=2)
-        self._json, self._rescued = said["json"], 0
+        self._json, self._rescued = options["json"], 0
         self._spots: list[str] = []
-        self._alias = chosen_alias(said["database"])
+        self._alias = chosen_alias(options["database"])
         do_without_pools()
         self._guardian = Guardian(session_of(self._alias))
         package = logging.getLogger("django_dbqueue")
@@ -74,11 +74,11 @@ class Command(TerminalCommand):
         signals.message_died.connect(self._print_died)
         try:
             self._start()
-            if said["watch"]:
+            if options["watch"]:
                 with StopSignals() as stop:
-                    self._watch(stop, said["interval"] or INTERVAL)
+                    self._watch(stop, options["interval"] or INTERVAL)
             else:
-                self._look_once()
+                self._check_once()
         finally:
             signals.message_rescued.disconnect(self._print_rescued)
             signals.message_died.disconnect(self._print_died)
@@ -102,22 +102,22 @@ class Command(TerminalCommand):
         except Error as error:
             raise unreadable(self._alias, error) from error
 
-    def _look_once(self) -> None:
+    def _check_once(self) -> None:
         """Watch for as long as it takes to see who is dead by now."""
         began = time.monotonic()
         try:
             Message.objects.rescue(using=self._alias)
-            self._guardian.look()
+            self._guardian.check()
             while time.monotonic() - began < (WATCHES_AT_MOST if self._guardian.suspects else WATCHES_AT_LEAST):
-                time.sleep(LOOK_AGAIN)
-                self._guardian.look()
+                time.sleep(RECHECK_AFTER)
+                self._guardian.check()
         except Error as error:
             raise CommandError(_("The database went away: %(error)s") % {"error": one_line(error)}) from error
 
     def _watch(self, stop: StopSignals, interval: float) -> None:
         self._print("watching", _("Watching database %(alias)s.") % {"alias": self._alias}, database=self._alias)
         rescue_at = 0.0
-        spots_at = time.monotonic() + LOOKS_FOR_SPOTS
+        spots_at = time.monotonic() + SPOTS_EVERY
         is_down = False
         while not stop.received:
             reset_queries()
@@ -126,21 +126,21 @@ class Command(TerminalCommand):
                 if now >= rescue_at:
                     Message.objects.rescue(using=self._alias)
                     rescue_at = now + interval
-                self._guardian.look()
+                self._guardian.check()
                 if is_down:
                     self._print("database back", _("The database answers again."))
                     spots_at = now + SETTLES
                     is_down = False
                 if now >= spots_at:
                     self._name_blind_spots()
-                    spots_at = now + LOOKS_FOR_SPOTS
+                    spots_at = now + SPOTS_EVERY
             except Error as error:
                 if not is_down:
                     text = _("Database trouble, retrying: %(error)s") % {"error": one_line(error)}
                     self._print("database trouble", text)
                 is_down = True
                 discard(self._alias)
-            wait([stop.fileno()], min(LOOK_AGAIN, interval) if self._guardian.suspects and not is_down else interval)
+            wait([stop.fileno()], min(RECHECK_AFTER, interval) if self._guardian.suspects and not is_down else interval)
         discard_all()
 
     # -- speaking -----------------------------------------------------------------------------------------

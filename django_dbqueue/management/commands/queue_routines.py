@@ -14,7 +14,7 @@ from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.management.common_options import chosen_alias
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.routines import installation
-from django_dbqueue.routines.existing_routines import StandingRoutine
+from django_dbqueue.routines.existing_routines import InstalledRoutine
 from django_dbqueue.sessions.django_session import session_of
 
 
@@ -32,10 +32,10 @@ class Command(TerminalCommand):
         )
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
 
-    def handle(self, *_args: object, **said: Any) -> None:
-        alias = chosen_alias(said["database"])
+    def handle(self, *_args: object, **options: Any) -> None:
+        alias = chosen_alias(options["database"])
         try:
-            getattr(self, f"_{said['action']}")(alias)
+            getattr(self, f"_{options['action']}")(alias)
         except UnsupportedDatabase as error:
             raise CommandError(str(error)) from error
         except Error as error:
@@ -47,7 +47,7 @@ class Command(TerminalCommand):
         made, unchanged, dropped = installation.install(session_of(alias))
         for routine in made:
             self.stdout.write(_("created %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
-        self._tell_of(dropped)
+        self._report_dropped(dropped)
         counts = {"made": len(made), "unchanged": len(unchanged)}
         self.stdout.write(_("%(made)d created, %(unchanged)d unchanged") % counts)
         for found in check_schema(connections[alias]):
@@ -55,12 +55,12 @@ class Command(TerminalCommand):
 
     def _uninstall(self, alias: str) -> None:
         gone = installation.uninstall(session_of(alias))
-        self._tell_of(gone)
+        self._report_dropped(gone)
         self.stdout.write(_("%(dropped)d dropped") % {"dropped": len(gone)})
 
-    def _tell_of(self, dropped: list[StandingRoutine]) -> None:
-        for standing in dropped:
-            self.stdout.write(_("dropped %(what)s") % {"what": f"{standing.kind.lower()} {standing.signature}"})
+    def _report_dropped(self, dropped: list[InstalledRoutine]) -> None:
+        for routine in dropped:
+            self.stdout.write(_("dropped %(what)s") % {"what": f"{routine.kind.lower()} {routine.signature}"})
 
     def _print(self, alias: str) -> None:
         for text in installation.script(session_of(alias)):

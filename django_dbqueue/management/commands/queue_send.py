@@ -70,27 +70,27 @@ class Command(ConsoleCommand):
             ),
         )
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        if said["task"] is not None:
-            task = send_task(said)
-            self.say(task, as_json=said["json"], text=str(task["id"]))
+    def act(self, session: DjangoSession, options: Options) -> None:
+        if options["task"] is not None:
+            task = send_task(options)
+            self.write(task, as_json=options["json"], text=str(task["id"]))
             return
-        if said["task_args"] is not None or said["task_kwargs"] is not None:
+        if options["task_args"] is not None or options["task_kwargs"] is not None:
             raise InvalidMessage(_("--args and --kwargs are the arguments of a task: name it with --task."))
-        if said["queue"] is None:
+        if options["queue"] is None:
             raise CommandError(_("Name the queue, or a task with --task."), returncode=EXIT_USAGE)
         try:
             message = Message.objects.enqueue(
-                payload_given(said["kind"], said["payload"]),
-                queue=said["queue"],
-                key=said["key"],
-                delay=said["delay"],
-                at=said["at"],
-                priority=said["priority"],
-                max_reads=said["max_reads"],
-                lease=said["lease"],
-                headers=_headers(said["header"]),
-                on_conflict=said["on_conflict"],
+                payload_given(options["kind"], options["payload"]),
+                queue=options["queue"],
+                key=options["key"],
+                delay=options["delay"],
+                at=options["at"],
+                priority=options["priority"],
+                max_reads=options["max_reads"],
+                lease=options["lease"],
+                headers=_headers(options["header"]),
+                on_conflict=options["on_conflict"],
                 using=session.using,
             )
         except DuplicateKey as error:
@@ -100,8 +100,8 @@ class Command(ConsoleCommand):
                 returncode=EXIT_WRONG,
             ) from error
         document = {"id": message.pk, "queue": message.queue, "key": message.key, "outcome": message.outcome}
-        self.say(document | {"due_at": iso(message.due_at)}, as_json=said["json"], text=str(message.pk))
-        if message.outcome == "ignored" and not said["json"]:
+        self.write(document | {"due_at": iso(message.due_at)}, as_json=options["json"], text=str(message.pk))
+        if message.outcome == "ignored" and not options["json"]:
             self.stderr.write(
                 _(
                     "Not sent: this live message already has the key. To change that message or to fail, use "

@@ -19,8 +19,8 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.overview import TROUBLES, Overview, QueueOverview, known_queues, overview, troubles, until
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
-from django_dbqueue.management.flow_status import FlowsLook
-from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsLook
+from django_dbqueue.management.flow_status import FlowsReport
+from django_dbqueue.management.group_status import CAP_OF_GROUP, GroupsReport
 from django_dbqueue.management.pause_command import document_of_pause
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.depths import CAP, UNFINISHED
@@ -102,57 +102,57 @@ class Command(ConsoleCommand):
             help=f"stop counting at this number (default: {CAP:,}; of each group: {CAP_OF_GROUP:,})",
         )
 
-    def act(self, session: DjangoSession, said: Options) -> None:
-        self._ignored = _ignored(said)
-        self._names = [check_queue(name) for name in dict.fromkeys(said["queues"])] or None
+    def act(self, session: DjangoSession, options: Options) -> None:
+        self._ignored = _ignored(options)
+        self._names = [check_queue(name) for name in dict.fromkeys(options["queues"])] or None
         if self._names is not None:
             refuse_unknown(self._names, known_queues(session))
-        if said["watch"]:
-            self._watch(session, said)
+        if options["watch"]:
+            self._watch(session, options)
             return
-        look = self._look(session, said)
-        self.stdout.write(json.dumps(look.document(session.using)) if said["json"] else "\n".join(look.lines()))
-        if isinstance(look, GroupsLook | FlowsLook) or not said["check"] or look.is_fine:
+        report = self._report(session, options)
+        self.stdout.write(json.dumps(report.document(session.using)) if options["json"] else "\n".join(report.lines()))
+        if isinstance(report, GroupsReport | FlowsReport) or not options["check"] or report.is_fine:
             return
-        for name, wrong in look.wrong.items():
-            if wrong and not said["json"]:
+        for name, wrong in report.wrong.items():
+            if wrong and not options["json"]:
                 self.stderr.write(f"{name}: {', '.join(wrong)}")
         self.stdout.flush()
         sys.exit(EXIT_WRONG)
 
-    def _look(self, session: DjangoSession, said: Options) -> QueueReport | GroupsLook | FlowsLook:
-        if said["flows"]:
-            return FlowsLook.of(session)
-        if said["groups"]:
-            return GroupsLook.of(session, self._names, cap=said["cap"] or CAP_OF_GROUP)
-        cap = said["cap"] or CAP
+    def _report(self, session: DjangoSession, options: Options) -> QueueReport | GroupsReport | FlowsReport:
+        if options["flows"]:
+            return FlowsReport.of(session)
+        if options["groups"]:
+            return GroupsReport.of(session, self._names, cap=options["cap"] or CAP_OF_GROUP)
+        cap = options["cap"] or CAP
         seen = overview(session, self._names, cap=cap)
-        return QueueReport.of(seen, cap=cap, max_age=said["max_age"], ignored=self._ignored)
+        return QueueReport.of(seen, cap=cap, max_age=options["max_age"], ignored=self._ignored)
 
     # -- again and again ----------------------------------------------------------------------------------
 
-    def _watch(self, session: DjangoSession, said: Options) -> None:
+    def _watch(self, session: DjangoSession, options: Options) -> None:
         """Show each look in place of the last one; for programs and pipes, one after the other."""
-        interval = INTERVAL if said["interval"] is None else said["interval"]
-        in_place = self.stdout.isatty() and not said["json"]
+        interval = INTERVAL if options["interval"] is None else options["interval"]
+        in_place = self.stdout.isatty() and not options["json"]
         if in_place:
             self.stdout.write(WHOLE_SCREEN, ending="")
         with StopSignals() as stop:
             while not stop.received:
                 reset_queries()
                 try:
-                    look = self._look(session, said)
+                    report = self._report(session, options)
                 except Error as error:
                     discard(session.using)
                     lines = [_("Database trouble, retrying: %(error)s") % {"error": one_line(error)}]
                     document: dict[str, object] = {"database": session.using, "error": one_line(error)}
                 else:
-                    lines = [f"{look.at:%Y-%m-%d %H:%M:%SZ}", *look.lines()]
-                    document = look.document(session.using)
+                    lines = [f"{report.at:%Y-%m-%d %H:%M:%SZ}", *report.lines()]
+                    document = report.document(session.using)
                 if in_place:
                     self._redraw(lines)
                 else:
-                    self.stdout.write(json.dumps(document) if said["json"] else "\n".join([*lines, ""]))
+                    self.stdout.write(json.dumps(document) if options["json"] else "\n".join([*lines, ""]))
                 self.stdout.flush()
                 wait([stop.fileno()], interval)
 
@@ -165,28 +165,28 @@ class Command(ConsoleCommand):
         self.stdout.write(f"{HOME}{drawn}{REST_OF_SCREEN}", ending="")
 
 
-def _ignored(said: Options) -> frozenset[str]:
-    if said["watch"] and said["check"]:
+def _ignored(options: Options) -> frozenset[str]:
+    if options["watch"] and options["check"]:
         raise CommandError(_("--check reports once and exits: leave out --watch."), returncode=EXIT_USAGE)
-    if said["groups"] and (said["check"] or said["max_age"] is not None):
+    if options["groups"] and (options["check"] or options["max_age"] is not None):
         raise CommandError(_("--check and --max-age are about queues: leave out --groups."), returncode=EXIT_USAGE)
-    of_queues = said["queues"] or said["groups"] or said["check"]
-    if said["flows"] and (of_queues or said["max_age"] is not None or said["cap"] is not None):
+    of_queues = options["queues"] or options["groups"] or options["check"]
+    if options["flows"] and (of_queues or options["max_age"] is not None or options["cap"] is not None):
         raise CommandError(
             _("--flows shows the newest flows of all queues: leave out names, --groups, --check, --max-age and --cap."),
             returncode=EXIT_USAGE,
         )
-    if said["interval"] is not None and not said["watch"]:
+    if options["interval"] is not None and not options["watch"]:
         raise CommandError(
             _("--interval needs --watch: without it, the queues are shown only once."), returncode=EXIT_USAGE
         )
-    if said["interval"] is not None and said["interval"] < SHORTEST_INTERVAL:
+    if options["interval"] is not None and options["interval"] < SHORTEST_INTERVAL:
         raise CommandError(
             _("an interval below 0.1 seconds would keep the database busy all the time"), returncode=EXIT_USAGE
         )
-    if said["ignore"] is not None and not said["check"]:
+    if options["ignore"] is not None and not options["check"]:
         raise CommandError(_("--ignore needs --check."), returncode=EXIT_USAGE)
-    names = frozenset(name.strip() for name in (said["ignore"] or "").split(",") if name.strip())
+    names = frozenset(name.strip() for name in (options["ignore"] or "").split(",") if name.strip())
     for name in sorted(names - set(TROUBLES)):
         raise CommandError(
             _("--ignore accepts %(known)s, not %(name)r.") % {"known": ", ".join(TROUBLES), "name": name},

@@ -65,24 +65,24 @@ class Command(ConsoleCommand):
         )
         parser.add_argument("--yes", action="store_true", help="run although the database looks like production")
 
-    def act(self, session: DjangoSession, said: Options) -> None:
+    def act(self, session: DjangoSession, options: Options) -> None:
         alias = session.using
         _check_database(alias)
-        if said["clean_up"]:
-            self._clean_up(alias, said["clean_up"], as_json=said["json"])
+        if options["clean_up"]:
+            self._clean_up(alias, options["clean_up"], as_json=options["json"])
             return
-        if signs := [] if said["yes"] else _signs_of_production(alias):
+        if signs := [] if options["yes"] else _signs_of_production(alias):
             raise CommandError(
                 _("This looks like production: %(signs)s. Nothing was done; to run it all the same, add --yes.")
                 % {"signs": "; ".join(signs)},
                 returncode=EXIT_USAGE,
             )
-        left_out = self._left_out(alias, said["faults"])
+        left_out = self._left_out(alias, options["faults"])
         order = rack.TortureOrder(
             alias=alias,
-            seconds=60 * said["minutes"],
-            kinds=tuple(kind for kind in said["faults"] if kind not in left_out),
-            seed=secrets.randbelow(1_000_000) if said["seed"] is None else said["seed"],
+            seconds=60 * options["minutes"],
+            kinds=tuple(kind for kind in options["faults"] if kind not in left_out),
+            seed=secrets.randbelow(1_000_000) if options["seed"] is None else options["seed"],
         )
         began = time.monotonic()
         result = self._run(order)
@@ -97,7 +97,7 @@ class Command(ConsoleCommand):
             "counts": asdict(result.reckoning),
             "ok": result.reckoning.is_good,
         }
-        self.say(document, as_json=said["json"], text=as_text(order, result, left_out))
+        self.write(document, as_json=options["json"], text=as_text(order, result, left_out))
         if not result.reckoning.is_good:
             self.stdout.flush()
             sys.exit(EXIT_WRONG)
@@ -110,7 +110,7 @@ class Command(ConsoleCommand):
                 returncode=EXIT_WRONG,
             )
         scratch.clean_up(alias)
-        self.say(
+        self.write(
             {"cleaned_up": scratch.name},
             as_json=as_json,
             text=_("The scratch queues %(name)s.* are gone.") % {"name": scratch.name},
@@ -130,7 +130,7 @@ class Command(ConsoleCommand):
     def _run(self, order: rack.TortureOrder) -> rack.TortureResult:
         with stop_signals() as stop:
             try:
-                return rack.run(order, must_stop=lambda: stop.received > 0, tell=self._tell)
+                return rack.run(order, must_stop=lambda: stop.received > 0, announce=self._announce)
             except rack.Interrupted:
                 self.stderr.write(_("Interrupted; the scratch queues are gone."))
                 sys.exit(EXIT_INTERRUPTED)
@@ -140,7 +140,7 @@ class Command(ConsoleCommand):
                     returncode=EXIT_WRONG,
                 ) from error
 
-    def _tell(self, scratch: str) -> None:
+    def _announce(self, scratch: str) -> None:
         self.stderr.write(_("Running in the scratch queues %(name)s.*") % {"name": scratch})
 
 

@@ -98,32 +98,32 @@ class Command(BaseCommand):
         ends_with_its_command()
         super().run_from_argv(argv)
 
-    def handle(self, *_args: object, **said: Any) -> None:
-        if said["names"]:
-            raise CommandError(f"Queues are named by an option: --queues {','.join(said['names'])}", returncode=2)
-        logs.set_up(said["log_format"], said["verbosity"])
-        alias = chosen_alias(said["database"])
+    def handle(self, *_args: object, **given: Any) -> None:
+        if given["names"]:
+            raise CommandError(f"Queues are named by an option: --queues {','.join(given['names'])}", returncode=2)
+        logs.set_up(given["log_format"], given["verbosity"])
+        alias = chosen_alias(given["database"])
         do_without_pools()
         self._find_consumers()  # before the checks, which compare them with the queues of tasks
         self._check_database(alias)
         switch.connect()  # once more: a module imported by now may have set OpenTelemetry up
-        chosen = self._choose(said["queues"])
+        chosen = self._choose(given["queues"])
         options = WorkerOptions(
             session=session_of(alias),
             queues=tuple(chosen),
             declared_at=clock(alias),
             plans=self._plans(),
-            processes=said["processes"],
-            threads=said["threads"],
-            concurrency=self._concurrency(said["concurrency"], chosen),
+            processes=given["processes"],
+            threads=given["threads"],
+            concurrency=self._concurrency(given["concurrency"], chosen),
             largest_batch=largest_batch(chosen.values()),
-            batch=max(said["batch"], said["threads"]),
-            batch_bytes=said["batch_bytes"],
-            lease=said["lease"],
-            grace=said["grace"],
-            drain=said["drain"],
-            max_messages=said["max_messages"],
-            liveness_file=said["liveness_file"],
+            batch=max(given["batch"], given["threads"]),
+            batch_bytes=given["batch_bytes"],
+            lease=given["lease"],
+            grace=given["grace"],
+            drain=given["drain"],
+            max_messages=given["max_messages"],
+            liveness_file=given["liveness_file"],
         )
         self._begin_liveness(options)
         began = time.monotonic()
@@ -169,8 +169,8 @@ class Command(BaseCommand):
             )
 
     def _choose(self, names: str | None) -> dict[str, registry.Consumer]:
-        said = [name.strip() for name in (names or "").split(",") if name.strip()]
-        registered = registry.registered(said)
+        named = [name.strip() for name in (names or "").split(",") if name.strip()]
+        registered = registry.registered(named)
         operations = operations_consumer()
         if operations.queue in registered:
             raise CommandError(
@@ -188,7 +188,7 @@ class Command(BaseCommand):
         if names is None:
             return registered
         chosen = {}
-        for name in dict.fromkeys(said):
+        for name in dict.fromkeys(named):
             try:
                 check_queue(name)
             except InvalidMessage as error:
@@ -205,10 +205,10 @@ class Command(BaseCommand):
             )
         return chosen
 
-    def _concurrency(self, said: int | None, chosen: dict[str, registry.Consumer]) -> int:
+    def _concurrency(self, given: int | None, chosen: dict[str, registry.Consumer]) -> int:
         if not any(each.is_async for each in chosen.values()):
             return 0
-        return int(conf.get("CONCURRENCY")) if said is None else said
+        return int(conf.get("CONCURRENCY")) if given is None else given
 
     def _plans(self) -> tuple[Plan, ...]:
         try:

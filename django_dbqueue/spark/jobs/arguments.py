@@ -107,10 +107,10 @@ def day(text: str) -> date:
 def moment(text: str) -> datetime:
     """Read a moment, ISO 8601; UTC if it has no time zone."""
     try:
-        said = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is not a date or time: write 2026-01-31 or 2026-01-31T15:00 (UTC)") from None
-    return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -135,16 +135,16 @@ def argument(
     repeated: bool = False,
 ) -> Any:
     """Declare a field as ``--its-name``; required if it has no default. A repeated one is a tuple."""
-    said: dict[str, object] = {"help": text.replace("%", "%%")}
+    keywords: dict[str, object] = {"help": text.replace("%", "%%")}
     if flag:
-        said["action"] = "store_true"
+        keywords["action"] = "store_true"
     else:
-        said |= {"type": read, "choices": choices, "metavar": metavar}
+        keywords |= {"type": read, "choices": choices, "metavar": metavar}
         if repeated:
-            said["action"] = "append"
+            keywords["action"] = "append"
     if repeated and default is MISSING:
         default = ()
-    return field(default=False if flag else default, metadata={"argument": said})
+    return field(default=False if flag else default, metadata={"argument": keywords})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +169,8 @@ class JobConfig:
     @property
     def options(self) -> dict[str, str]:
         """Return the data source's options for the database: its credentials' place, and what it is spared."""
-        said = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
-        return {name: value for name, value in said.items() if value is not None} | {
+        places = {FILE_OPTION: self.credentials_file, ENVIRONMENT_OPTION: self.credentials_env}
+        return {name: value for name, value in places.items() if value is not None} | {
             OPTION: str(math.ceil(self.outage)),
             MAX_CONNECTIONS_OPTION: str(self.max_connections),
         }
@@ -188,16 +188,16 @@ def arguments_of(config: type[JobConfig]) -> list[Field[Any]]:
 def add_arguments(parser: ArgumentParser, config: type[JobConfig]) -> None:
     """Declare a config's arguments to a parser."""
     for each in arguments_of(config):
-        said = dict(each.metadata["argument"])
+        keywords = dict(each.metadata["argument"])
         flag = "--" + each.name.rstrip("_").replace("_", "-")
-        parser.add_argument(flag, dest=each.name, required=each.default is MISSING, default=_unsaid(each), **said)
+        parser.add_argument(flag, dest=each.name, required=each.default is MISSING, default=_unsaid(each), **keywords)
 
 
 def config_of(
-    config: type[Config], said: Namespace | Mapping[str, object], *, credentials: Mapping[str, Any]
+    config: type[Config], chosen: Namespace | Mapping[str, object], *, credentials: Mapping[str, Any]
 ) -> Config:
     """Build a config from what a parser read; InvalidPipeline if its values don't go together."""
-    values = vars(said) if isinstance(said, Namespace) else said
+    values = vars(chosen) if isinstance(chosen, Namespace) else chosen
     given: dict[str, Any] = {each.name: values[each.name] for each in arguments_of(config)}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     return config(**given, **credentials)

@@ -224,10 +224,10 @@ class Erasure:
     def record(self, result: EraseResult) -> None:
         """Leave a record in the lake that says what was done, without the keys."""
         at = self.keeper.register.now()
-        said: dict[str, Any] = {"at": at, "keys": len(self.config.key), "queues": list(self.config.queue)}
-        said |= {"archived": result.archived, "exported": result.exported, "files": result.files}
+        summary: dict[str, Any] = {"at": at, "keys": len(self.config.key), "queues": list(self.config.queue)}
+        summary |= {"archived": result.archived, "exported": result.exported, "files": result.files}
         name = "".join(letter for letter in at if letter.isdigit())
-        self.keeper.files.publish(f"{RECORDS}/{name}.json", json.dumps(said, indent=1) + "\n")
+        self.keeper.files.publish(f"{RECORDS}/{name}.json", json.dumps(summary, indent=1) + "\n")
 
 
 def _parts(every: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -202,8 +202,8 @@ class Export:
         if lake.snapshot is not None and batch.last_id <= lake.folded_to:
             return lake.snapshot, lake.snapshot.having(batch.first_id, batch.last_id)
         manifest = read_manifest(self.files, name_of(batch.first_id))
-        said = (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows)
-        if said != (batch.number, batch.first_id, batch.last_id, batch.rows):
+        written = (manifest.batch, manifest.first_id, manifest.last_id, manifest.rows)
+        if written != (batch.number, batch.first_id, batch.last_id, batch.rows):
             raise LakeDamaged(f"The manifest {manifest.name} is not the one of the {batch}. None of it was purged.")
         return manifest, manifest.files
 

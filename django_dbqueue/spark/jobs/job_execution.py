@@ -26,7 +26,7 @@ from django_dbqueue.spark.connection import is_away
 from django_dbqueue.spark.jobs.arguments import JobConfig, Progress, add_arguments, pair, quiet
 from django_dbqueue.spark.jobs.config import JOBS, Job
 from django_dbqueue.spark.outage import tried_on
-from django_dbqueue.worker.late_signals import SIGNALS, Unheard, give_back
+from django_dbqueue.worker.late_signals import SIGNALS, Unheard, restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,8 +93,8 @@ def run_job(
     refuse_without_spark()
     with session(f"django_dbqueue {job.name}", master=master, settings=dict(settings)) as spark:
         started(spark)
-        told = _shipped(spark, config) if ship_credentials else config
-        return _again_after_outages(config, lambda: _module(job).run(spark, told, progress=progress))
+        shipped = _shipped(spark, config) if ship_credentials else config
+        return _again_after_outages(config, lambda: _module(job).run(spark, shipped, progress=progress))
 
 
 def _again_after_outages(config: JobConfig, run: Callable[[], object]) -> Any:
@@ -151,10 +151,10 @@ def session(
 
     from django_dbqueue.spark.spark_session import build_session, register
 
-    standing = SparkSession.getActiveSession()
-    if standing is not None:
-        register(standing)
-        yield standing
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        register(active)
+        yield active
         return
     with _own_interrupts():
         spark = build_session(app, master=master, settings=dict(settings or {}))
@@ -186,7 +186,7 @@ def stop_signals() -> Iterator[None]:
     unread, which the next call gets, so that Spark's own cleanup fails in odd ways. A signal that comes while a process
     is started, as Spark's JVM is, waits: until its starter knows it, nobody would end it.
     """
-    told: list[BaseException] = []
+    raised: list[BaseException] = []
     before: dict[int, Any] = {each: signal.getsignal(each) for each in SIGNALS}
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -195,8 +195,8 @@ def stop_signals() -> Iterator[None]:
             return
         for each, handler in before.items():  # a second one must not interrupt the cleanup
             signal.signal(each, Unheard(handler, seconds=CLEANUP))
-        told.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
-        raise told[0]
+        raised.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+        raise raised[0]
 
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # as a shell has SIGINT ignored by what it starts in the background
@@ -204,11 +204,11 @@ def stop_signals() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if told and error is not told[0]:
-            raise told[0] from error
+        if raised and error is not raised[0]:
+            raise raised[0] from error
         raise
     finally:
-        give_back(before)
+        restore(before)
 
 
 def _is_starting_a_process(frame: FrameType | None) -> bool:
@@ -235,9 +235,9 @@ def in_one_sentence(error: Exception) -> tuple[str, int] | None:
     return None
 
 
-def said_credentials(said: Mapping[str, str]) -> dict[str, str]:
+def credential_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return where a command line says the credentials are; InvalidPipeline unless it names exactly one place."""
-    given = {name: said[name] for name in ("credentials_file", "credentials_env") if said[name] is not None}
+    given = {name: options[name] for name in ("credentials_file", "credentials_env") if options[name] is not None}
     if len(given) != 1:
         raise InvalidPipeline(
             "Name the place of the database's credentials, with either --credentials-file FILE or "

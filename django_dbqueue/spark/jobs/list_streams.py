@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import to_utc
 from django_dbqueue.spark.jobs.config import StreamsConfig
-from django_dbqueue.spark.stream_figures import told_by_name
-from django_dbqueue.streams.stream_list import Standing, streams
+from django_dbqueue.spark.stream_figures import figures_by_name
+from django_dbqueue.streams.stream_list import StreamSummary, streams
 from django_dbqueue.streams.stream_progress_sql import STREAM
 
 
@@ -17,7 +17,7 @@ from django_dbqueue.streams.stream_progress_sql import STREAM
 class StreamsResult:
     """The streams, by name."""
 
-    streams: tuple[Standing, ...]
+    streams: tuple[StreamSummary, ...]
     figures: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -30,10 +30,10 @@ class StreamsResult:
 def run(_spark: None, config: StreamsConfig) -> StreamsResult:
     """Read the ledger."""
     with admitted(config.load_credentials(), outage=config.outage) as connection:
-        return StreamsResult(tuple(streams(connection)), told_by_name(connection))
+        return StreamsResult(tuple(streams(connection)), figures_by_name(connection))
 
 
-def _line(each: Standing, figures: Mapping[str, str]) -> str:
+def _line(each: StreamSummary, figures: Mapping[str, str]) -> str:
     runs = f"run by {each.runner}" if each.is_running else f"not running since {to_utc(each.beat_at):%Y-%m-%d %H:%M:%S}"
     overdue = f", {each.overdue:,} with an expired lease" if each.overdue else ""
     seen = figures.get(STREAM + each.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.history_readers import Reader, readers
 from django_dbqueue.spark.jobs.config import ReadersConfig
-from django_dbqueue.spark.stream_figures import told_by_name
+from django_dbqueue.spark.stream_figures import figures_by_name
 from django_dbqueue.streams.stream_progress_sql import READER
 
 
@@ -32,4 +32,4 @@ class ReadersResult:
 def run(_spark: None, config: ReadersConfig) -> ReadersResult:
     """Read the positions."""
     with admitted(config.load_credentials(), outage=config.outage) as connection:
-        return ReadersResult(tuple(readers(connection)), told_by_name(connection))
+        return ReadersResult(tuple(readers(connection)), figures_by_name(connection))

@@ -76,10 +76,10 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
         return ReplayResult(job_id, counts=_counts(selected))
     job = f"replay:{job_id}"
     with admitted(config.load_credentials(), outage=config.outage) as connection:
-        standing = find_published(connection, job, run=0)
-    if standing is None:
+        published = find_published(connection, job, run=0)
+    if published is None:
         progress(f"replaying as {job_id}", 0, None)
-        standing = enqueue_dataframe(
+        published = enqueue_dataframe(
             _messages(selected, config, job_id),
             job_id=job,
             credentials_file=config.credentials_file,
@@ -88,13 +88,13 @@ def run(spark: SparkSession, config: ReplayConfig, *, progress: Progress = quiet
             max_connections=config.max_connections,
             max_payload_bytes=LARGEST,
         )
-    return ReplayResult(job_id, published=standing)
+    return ReplayResult(job_id, published=published)
 
 
 def derived_id(lake: str, config: ReplayConfig) -> str:
     """Return the name of an unnamed replay: the same selection to the same place gets the same one."""
-    said = [lake, sorted(config.queue), config.from_, config.to, config.key, config.only, config.where, config.limit]
-    text = json.dumps([*said, config.to_queue], default=str)
+    choice = [lake, sorted(config.queue), config.from_, config.to, config.key, config.only, config.where, config.limit]
+    text = json.dumps([*choice, config.to_queue], default=str)
     return f"replay-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
@@ -174,14 +174,14 @@ class _Lineage:
         self.job_id = job_id
 
     def __call__(self, headers: str | None, message_id: int, archive_id: int, queue: str) -> str:
-        said: dict[str, object] = {}
+        kept: dict[str, object] = {}
         if headers is not None:
             try:
-                said = dict(json.loads(headers))
+                kept = dict(json.loads(headers))
             except (ValueError, TypeError):
-                said = {UNREADABLE: headers}
+                kept = {UNREADABLE: headers}
         origin = {"job": self.job_id, "message": message_id, "archive": archive_id, "queue": queue}
-        return json.dumps({**said, REPLAYED_FROM: origin}, ensure_ascii=False)
+        return json.dumps({**kept, REPLAYED_FROM: origin}, ensure_ascii=False)
 
 
 def _with_places(selected: DataFrame) -> DataFrame:

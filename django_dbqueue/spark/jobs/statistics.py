@@ -112,8 +112,8 @@ def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: It
     """Raise InvalidPipeline if rows of these hours have left the archive for a lake that isn't listed."""
     since = None if window.since is None else to_column(window.since, connection.vendor)
     purged = {str(name) for (name,) in connection.fetch(statistics_sql.lakes_purged_into(connection.server, since))}
-    told = {identity(Files(spark, root), make=False) for root in roots}
-    if missing := sorted(purged - told):
+    listed = {identity(Files(spark, root), make=False) for root in roots}
+    if missing := sorted(purged - listed):
         raise InvalidPipeline(
             f"Messages of these hours were exported into {' and '.join(map(repr, missing))} and purged from the "
             "archive, so they would not be counted: name the root of each such lake with --lake, or start later with "

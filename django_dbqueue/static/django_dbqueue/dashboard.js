@@ -11,7 +11,7 @@
   const charts = root.querySelector(".dbqueue-charts");
   const updated = root.querySelector(".dbqueue-updated");
   const button = root.querySelector(".dbqueue-pause");
-  const trouble = root.querySelector(".dbqueue-said");
+  const trouble = root.querySelector(".dbqueue-status");
   const plots = [];
   let paused = false;
   let timer = null;
@@ -75,10 +75,10 @@
       const data = [series.at, ...figure.dataset.chart.split(" ").map((name) => series[name])];
       if (plots[place]) plots[place].setData(data);
       else plots[place] = draw(figure, series);
-      const said = data.slice(1).map((values, at) => `${figure.dataset.labels.split("|")[at]} ${number(values.at(-2), figure.dataset.unit)}`);
+      const parts = data.slice(1).map((values, at) => `${figure.dataset.labels.split("|")[at]} ${number(values.at(-2), figure.dataset.unit)}`);
       const canvas = figure.querySelector("canvas");
       canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", `${figure.querySelector("figcaption").textContent}: ${said.join(", ")}`);
+      canvas.setAttribute("aria-label", `${figure.querySelector("figcaption").textContent}: ${parts.join(", ")}`);
     });
   }
 
@@ -113,7 +113,7 @@
 
   // -- asking ----------------------------------------------------------------------------------------------
 
-  function say(text) {
+  function show(text) {
     if (trouble.textContent !== text) trouble.textContent = text;
   }
 
@@ -127,7 +127,7 @@
       const isOurs = (answer.headers.get("Content-Type") || "").startsWith("application/json");
       if (answer.status === 403 || (answer.ok && !isOurs)) {
         root.classList.add("dbqueue-old");
-        say(words.refused);
+        show(words.refused);
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
@@ -137,11 +137,11 @@
       if (!selects()) put(html);
       show(series);
       updated.textContent = `${words.updated} ${new Date().toLocaleTimeString(document.documentElement.lang || undefined)}`;
-      if (root.classList.contains("dbqueue-old")) say(words.reached);
+      if (root.classList.contains("dbqueue-old")) show(words.reached);
       root.classList.remove("dbqueue-old");
     } catch {
       root.classList.add("dbqueue-old");
-      say(words.unreachable);
+      show(words.unreachable);
     } finally {
       clearTimeout(patience);
       asking = false;
@@ -160,7 +160,7 @@
     paused = !paused;
     button.textContent = paused ? words.resume : words.pause;
     button.setAttribute("aria-pressed", String(paused));
-    say(paused ? words.paused : words.resumed);
+    show(paused ? words.paused : words.resumed);
     tick();
   });
   document.addEventListener("visibilitychange", tick);

@@ -6,9 +6,9 @@
     const text = box.querySelector("[role=status]");
     let wait = Number(box.dataset.dbqueuePoll);
 
-    const end = (said) => {
+    const end = (words) => {
       text.setAttribute("aria-live", "polite"); // read out once, at the end, and not every few seconds
-      text.textContent = said;
+      text.textContent = words;
     };
 
     const ask = async () => {

@@ -62,11 +62,11 @@ class Process:
         """The exit code; None while it runs."""
         return self._process.poll()
 
-    def tell(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         """Send a signal to it alone."""
         self._process.send_signal(number)
 
-    def tell_all(self, number: signal.Signals) -> None:
+    def send_all(self, number: signal.Signals) -> None:
         """Send a signal to it and all that it has started."""
         with suppress(ProcessLookupError, PermissionError):  # the latter from a group of zombies, on macOS
             os.killpg(self.pid, number)
@@ -85,7 +85,7 @@ class Process:
 
     def end(self) -> None:
         """End whatever is left of it."""
-        self.tell_all(signal.SIGKILL)
+        self.send_all(signal.SIGKILL)
         self._process.wait()
 
     def ended_within(self, seconds: float) -> bool:
@@ -138,7 +138,7 @@ class Crew:
         self._read()
         return acts[fault.kind](fault.target)
 
-    def look_after(self) -> None:
+    def maintain(self) -> None:
         """Thaw who was frozen for long enough, and replace who ended: it must not have, unless it was told to."""
         for worker in self.workers:
             if worker.thaws_at is not None and time.monotonic() >= worker.thaws_at:
@@ -159,7 +159,7 @@ class Crew:
         """Let the senders finish what they are at; one that can't is ended, and what it was at is not known."""
         self._senders_end = True
         for process in self.senders:
-            process.tell(signal.SIGTERM)
+            process.send(signal.SIGTERM)
         until = time.monotonic() + LEAVES_WITHIN
         for process in self.senders:
             process.ended_within(until - time.monotonic())
@@ -208,7 +208,7 @@ class Crew:
         if len(running) < len(self.workers):
             return False
         worker = running[target % len(running)]
-        worker.tell_all(signal.SIGSTOP)
+        worker.send_all(signal.SIGSTOP)
         worker.thaws_at = time.monotonic() + STOPPED_FOR
         return True
 
@@ -273,12 +273,12 @@ class Crew:
     def _thaw(self, worker: Process) -> None:
         if worker.thaws_at is not None:
             worker.thaws_at = None
-            worker.tell_all(signal.SIGCONT)
+            worker.send_all(signal.SIGCONT)
 
     def _leave(self, worker: Process) -> None:
         self._thaw(worker)
         with suppress(ProcessLookupError):
-            worker.tell(signal.SIGTERM)
+            worker.send(signal.SIGTERM)
         self._leaving.append((worker, time.monotonic() + LEAVES_WITHIN))
 
 

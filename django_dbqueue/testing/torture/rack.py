@@ -28,7 +28,7 @@ QUIET_FOR: Final = 60.0
 STARTS_WITHIN: Final = 60.0
 """Seconds in which the first message must have begun."""
 _TICK: Final = 0.1
-_LOOK_EVERY: Final = 0.5
+_CHECK_EVERY: Final = 0.5
 _LOG_SHOWN: Final = 2000
 
 
@@ -82,7 +82,7 @@ def why_no_session_can_be_ended(alias: str) -> str | None:
     return None
 
 
-def run(order: TortureOrder, *, must_stop: Callable[[], bool], tell: Callable[[str], None]) -> TortureResult:
+def run(order: TortureOrder, *, must_stop: Callable[[], bool], announce: Callable[[str], None]) -> TortureResult:
     """Run it, and leave nothing. Raises NothingRan, and Interrupted once ``must_stop`` is true."""
     scratch = Scratch.drawn()
     with ExitStack() as stack:
@@ -101,7 +101,7 @@ def run(order: TortureOrder, *, must_stop: Callable[[], bool], tell: Callable[[s
         crew = Crew(errand, history, directory)
         stack.callback(crew.end)
         rack = _Rack(order, scratch, history, crew, directory, must_stop)
-        tell(scratch.name)
+        announce(scratch.name)
         return rack.run()
 
 
@@ -159,7 +159,7 @@ class _Rack:
     def _turn(self) -> None:
         if self._must_stop():
             raise Interrupted
-        self._crew.look_after()
+        self._crew.maintain()
         time.sleep(_TICK)
 
     def _wait_until_done(self) -> None:
@@ -167,7 +167,7 @@ class _Rack:
         while (now := self._left()) and time.monotonic() - since < QUIET_FOR:
             if now != left:
                 left, since = now, time.monotonic()
-            self._wait_until(time.monotonic() + _LOOK_EVERY)
+            self._wait_until(time.monotonic() + _CHECK_EVERY)
 
     def _left(self) -> int:
         return self._messages.exclude(status=DONE).count()

@@ -100,13 +100,13 @@ def reckon(
 
     ``limits``: how many of a group may run at once, by queue; where that is one, groups have an order too.
     """
-    told, there = list(notes), list(rows)
+    written, there = list(notes), list(rows)
     found = Reckoning()
     by_number = _stored(found, there)
-    _sent(found, told, by_number)
+    _sent(found, written, by_number)
     done_at = _effects(found, effects, by_number)
     _order(found, done_at, by_number, {queue for queue, limit in limits.items() if limit == 1})
-    _deliveries(found, told, limits)
+    _deliveries(found, written, limits)
     return found
 
 

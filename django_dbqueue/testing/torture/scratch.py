@@ -94,8 +94,8 @@ class Scratch:
             self.limited: options | {"group_limit": LIMIT},
             self.effects: options,
         }
-        said: dict[str, Any] = getattr(settings, conf.NAME, {})
-        setattr(settings, conf.NAME, said | {"QUEUES": said.get("QUEUES", {}) | queues})
+        configured: dict[str, Any] = getattr(settings, conf.NAME, {})
+        setattr(settings, conf.NAME, configured | {"QUEUES": configured.get("QUEUES", {}) | queues})
 
     def clean_up(self, alias: str) -> None:
         """Delete every row of the scratch queues; the processes of the run have ended."""

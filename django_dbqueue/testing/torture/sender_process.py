@@ -75,11 +75,11 @@ class Sender:
             return
         self._history.note("rolled back" if rolls_back else "sent", numbers=numbers)
 
-    def _enqueue(self, said: dict[str, Any]) -> None:
+    def _enqueue(self, order: dict[str, Any]) -> None:
         from django_dbqueue.models import Message
 
-        payload = {name: said[name] for name in ("n", "seconds", "fails")}
-        Message.objects.using(self._errand.alias).enqueue(payload, queue=said["queue"], group=said["group"])
+        payload = {name: order[name] for name in ("n", "seconds", "fails")}
+        Message.objects.using(self._errand.alias).enqueue(payload, queue=order["queue"], group=order["group"])
 
     def _let_workers_catch_up(self) -> None:
         from django_dbqueue.models import Message

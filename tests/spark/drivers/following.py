@@ -62,8 +62,8 @@ class MortalSource(DbQueueDataSource):
 
 
 def drain(spark: SparkSession, source: str, place: Path, options: dict[str, str]) -> None:
-    said = {**options, "source": "history", "reader": "r", "maxMessagesPerTrigger": str(BATCH)}
-    frame = spark.readStream.format(source).options(**said).load().select("id")
+    given = {**options, "source": "history", "reader": "r", "maxMessagesPerTrigger": str(BATCH)}
+    frame = spark.readStream.format(source).options(**given).load().select("id")
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(place / "checkpoint"))
     writer.trigger(availableNow=True).start(str(place / "out")).awaitTermination()
 

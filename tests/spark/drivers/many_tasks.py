@@ -142,8 +142,8 @@ class Steps:
     def forget(self) -> str:
         return self._job("forget", stream="many")
 
-    def _job(self, name: str, **said: Any) -> str:
-        config = JOBS[name].config(**self.credentials, max_connections=self.sessions, **said)
+    def _job(self, name: str, **fields: Any) -> str:
+        config = JOBS[name].config(**self.credentials, max_connections=self.sessions, **fields)
         return str(run_job(JOBS[name], config))
 
 

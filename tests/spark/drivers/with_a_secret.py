@@ -31,17 +31,17 @@ def main(shared: str, credentials_file: str) -> None:
     }
     spark = build_session("secret", master="local[2]", settings=settings)
     spark.sparkContext.setLogLevel("INFO")
-    said = {"credentials_file": credentials_file}
-    enqueue_dataframe(spark.range(10).selectExpr("id AS payload"), queue="secret", job_id="secret", **said)
-    frame = spark.read.format("dbqueue").options(**said).load().filter("queue = 'secret'")
+    options = {"credentials_file": credentials_file}
+    enqueue_dataframe(spark.range(10).selectExpr("id AS payload"), queue="secret", job_id="secret", **options)
+    frame = spark.read.format("dbqueue").options(**options).load().filter("queue = 'secret'")
     (directory / "explained.txt").write_text(explained(frame))
     assert frame.count() == 10
     frame.createOrReplaceTempView("messages")
     spark.sql("SELECT queue, count(*) FROM messages GROUP BY queue").collect()
-    stream(spark, directory, said)
-    (directory / "reader.pickle").write_bytes(cloudpickle.dumps(TableReader(said, schema_of(said))))
+    stream(spark, directory, options)
+    (directory / "reader.pickle").write_bytes(cloudpickle.dumps(TableReader(options, schema_of(options))))
     with contextlib.suppress(Exception):  # its text is on stderr, which is searched too
-        spark.read.format("dbqueue").options(**said, queue="no such queue!").load().count()
+        spark.read.format("dbqueue").options(**options, queue="no such queue!").load().count()
     keep_pages(spark, directory)
     spark.stop()
 
@@ -53,8 +53,8 @@ def explained(frame: object) -> str:
     return out.getvalue()
 
 
-def stream(spark: SparkSession, directory: Path, said: dict[str, str]) -> None:
-    source = spark.readStream.format("dbqueue").options(**said, queue="secret", stream="secret").load()
+def stream(spark: SparkSession, directory: Path, options: dict[str, str]) -> None:
+    source = spark.readStream.format("dbqueue").options(**options, queue="secret", stream="secret").load()
     checkpoint = str(directory / "checkpoint")
     writing = source.writeStream.format("parquet").option("checkpointLocation", checkpoint)
     query = writing.trigger(availableNow=True).start(str(directory / "sink"))

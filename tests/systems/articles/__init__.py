@@ -21,7 +21,7 @@ def in_its_own_dialect(test: Test) -> Test | None:
 
 
 @contextmanager
-def standing(table: str, *statements: str) -> Iterator[None]:
+def present(table: str, *statements: str) -> Iterator[None]:
     """The article's table, made by its own statements, and dropped at the end."""
     run(f"DROP TABLE IF EXISTS {table}")
     for statement in statements:

@@ -23,7 +23,7 @@ TAKE = (
     "UPDATE `queue` SET `status` = 'run', `update_times` = %s, `conn_id` = CONNECTION_ID() "
     "WHERE `conn_id` = 0 AND `status` = 'n' LIMIT 1"
 )
-TAKEN = (
+CLAIMED = (
     "SELECT `id`, `biz`, `status`, `times`, `data_string` FROM `queue` "
     "WHERE `biz` = %s AND `conn_id` = CONNECTION_ID() AND `status` = 'run' "
 )
@@ -56,7 +56,7 @@ def enqueue(biz: int, data: str) -> None:
 
 def claim(biz: int, *, at: int = NOW) -> list[int]:
     run(TAKE, at)
-    return [row[0] for row in ask(TAKEN, biz)]
+    return [row[0] for row in ask(CLAIMED, biz)]
 
 
 def sessions_seen() -> str:

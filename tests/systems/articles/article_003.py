@@ -21,7 +21,7 @@ TAKE = (
     "update message_queue set owner=%s,dequeued_time=NOW() "
     "where owner is null or dequeued_time < SUBTIME(NOW(), SEC_TO_TIME(60)) limit 10"
 )
-TAKEN = "select message from message_queue where owner=%s"
+OWNED = "select message from message_queue where owner=%s"
 FINISH = "delete from message_queue where owner=%s"
 
 
@@ -32,7 +32,7 @@ def enqueue(*messages: str) -> None:
 
 def dequeue(owner: str) -> list[str]:
     run(TAKE, owner)
-    return [bytes(row[0]).decode() for row in ask(TAKEN, owner)]
+    return [bytes(row[0]).decode() for row in ask(OWNED, owner)]
 
 
 def finish(owner: str) -> int:

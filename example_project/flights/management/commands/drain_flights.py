@@ -48,12 +48,12 @@ def _drawn(console: Console) -> int:
         relay = Thread(target=_relay, args=(worker, console))
         relay.start()
         with _ended_with_us(worker):
-            is_over = False
-            while not is_over:
-                is_over = worker.poll() is not None  # asked before the last drawing, which so shows the end
+            has_ended = False
+            while not has_ended:
+                has_ended = worker.poll() is not None  # asked before the last drawing, which so shows the end
                 begun = perf_counter()
                 bars.draw()
-                if not is_over:
+                if not has_ended:
                     _wait(worker, max(PAUSE, RESTS * (perf_counter() - begun)))
         relay.join()
     return worker.returncode

@@ -30,12 +30,12 @@ def _patch() -> None:
 
     publish, transaction, is_publishing = publication._publish, Connection.transaction, False
 
-    def before(*args: Any, **said: Any) -> Any:
+    def before(*args: Any, **keywords: Any) -> Any:
         nonlocal is_publishing
         if POINT == "before":
             _die()
         is_publishing = True  # tasks have transactions, too
-        published = publish(*args, **said)
+        published = publish(*args, **keywords)
         if POINT == "after":
             _die()
         return published
@@ -47,10 +47,10 @@ def _patch() -> None:
             if POINT == "inside" and is_publishing:
                 _die()
 
-    def dying_when_all_is_staged(*args: Any, **said: Any) -> Any:
+    def dying_when_all_is_staged(*args: Any, **keywords: Any) -> Any:
         if POINT == "staged":
             _die()
-        return real_publish(*args, **said)
+        return real_publish(*args, **keywords)
 
     real_publish = writing.publish
     publication._publish, Connection.transaction = before, dying_before_its_commit  # type: ignore[method-assign]
