@@ -36,7 +36,7 @@ class Partner(Protocol):
     """What shares a claim's transaction, and therefore its commit."""
 
     def send(self) -> Prelude | None:
-        """Return what goes into that transaction, if anything; called again on a restart. Its check may raise FewerHeld."""
+        """Return what goes into that transaction, if anything; again on a restart. Its check may raise FewerHeld."""
 
     def committed(self) -> None:
         """Note that the transaction committed."""
@@ -77,8 +77,8 @@ class Claimer:
     def take(self, limit: int, *, lease: float, max_reads: int, partner: Partner | None = None) -> list[Claimed]:
         """Claim, and leave it to the handling thread to build the messages.
 
-        ``partner`` is what may go into the same transaction. The claim goes alone if there is none, or if it is FewerHeld or
-        refused.
+        ``partner`` is what may go into the same transaction. The claim goes alone if there is none, or if it raises
+        FewerHeld or is refused.
         """
         messages: list[Claimed] = []
         followers: Followers = {}

@@ -117,11 +117,10 @@ class SweepCommand(ConsoleCommand):
         if options["ids"]:
             count, where = grouped(len(set(options["ids"]))), ""
         else:
-            found = depths(session, [options["queue"]], states=[options["state"]])[options["queue"]].counts[
-                options["state"]
-            ]
-            count = grouped(options["limit"]) if options["limit"] and options["limit"] < found else str(found)
-            where = _(" that are %(state)s in queue %(queue)s") % {"state": options["state"], "queue": options["queue"]}
+            queue, state, limit = options["queue"], options["state"], options["limit"]
+            found = depths(session, [queue], states=[state])[queue].counts[state]
+            count = grouped(limit) if limit and limit < found else str(found)
+            where = _(" that are %(state)s in queue %(queue)s") % {"state": state, "queue": queue}
             if not found:
                 self._nothing(session, options)
         self.confirm(self.question(count, where), yes=options["yes"])

@@ -80,7 +80,7 @@ def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceStrea
 
 
 class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A reader in the runner, with copies in the planner and in tasks; only the first ever has a ``Runner``."""
+    """A reader in the runner, with copies in the planner and in tasks; only the first ever has a ``StreamDriver``."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)

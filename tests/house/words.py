@@ -10,10 +10,14 @@ from typing import Any
 from tests.house.sources import Finding, Source
 
 OLD_WORDS = re.compile(
-    r"(?<![a-z])(?:ahead|anew|asked|beaten|beside|blamed|forsaken|given?_back|got|is_over|lease_over|look|looked|lookout"
-    r"|looks|meanwhile|nobody|patient|said|says?|short|silence|silent|standings?|strays?|taken|telling|tells?|told)(?![a-z])"
+    r"(?<![a-z])(?:(?<!write_)ahead|anew|asked|beaten|beside|blamed|forsaken|given?_back|got|is_over|lease_over|look|looked"
+    r"|lookout|looks|meanwhile|nobody|patient|said|says?|(?<![a-z]_)short(?!_[a-z])|silence|silent|standings?|strays?|taken"
+    r"|telling|tells?|told)(?![a-z])"
 )
-"""Those of the left column of CONTRIBUTING's table that identifiers have, and words that mean several things here."""
+"""Those of the left column of CONTRIBUTING's table that identifiers have, and words that mean several things here.
+
+SQLite's ``write_ahead_log`` stays. ``short`` by itself tells nothing; a ``short_sleep`` is short.
+"""
 
 
 def old_words(sources: Iterable[Source]) -> Iterator[Finding]:
