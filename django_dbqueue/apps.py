@@ -19,7 +19,7 @@ class DBQueueConfig(AppConfig):
         from django_dbqueue.contrib.otel import switch
         from django_dbqueue.lifecycle import expired_streams
         from django_dbqueue.sessions import autocommit
-        from django_dbqueue.tasks import endings
+        from django_dbqueue.tasks import finished_signal
         from django_dbqueue.tasks.sources import task_consumers
         from django_dbqueue.worker import log_events
 
@@ -27,6 +27,6 @@ class DBQueueConfig(AppConfig):
         log_events.connect()
         autocommit.connect()
         registry.add_source(task_consumers)
-        endings.connect()
+        finished_signal.connect()
         expired_streams.listen_to_deaths()
         switch.connect()

@@ -14,7 +14,7 @@ from django_dbqueue.databases import Change, Claim, Statement
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import MAX_IDS, SPENT_BEFORE, chunks
 from django_dbqueue.failures.failure_group_rows import with_failures
-from django_dbqueue.statements import changes_sql, events_sql, fences_sql
+from django_dbqueue.statements import events_sql, moves_sql
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -37,10 +37,10 @@ def bury(session: Session, queue: str, claims: Sequence[Claim], error: str | Non
     ``error`` is what their last delivery failed with; that delivery stays charged. None: this claim is one too many,
     and is not charged.
     """
-    died = changes_sql.bury(session.server, error or SPENT_BEFORE, charged=error is not None)
+    died = moves_sql.bury(session.server, error or SPENT_BEFORE, charged=error is not None)
     change = with_failures(session, died, [queue])
     for some in chunks(claims, MAX_IDS):
-        move(session, change, fences_sql.held(session.server, some))
+        move(session, change, moves_sql.held(session.server, some))
     return change
 
 
@@ -48,7 +48,7 @@ def move(session: Session, change: Change, where: Statement) -> int:
     """Record what the rows of a fence go through, if it is an event, and move them; return how many."""
     if change.event is not None:
         session.run(events_sql.record(session.server, change.event, where))
-    return session.run(fences_sql.move(session.server, change, where))
+    return session.run(moves_sql.move(session.server, change, where))
 
 
 def listen(listener: Listener) -> None:

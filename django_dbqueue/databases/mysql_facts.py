@@ -1,5 +1,9 @@
-"""What MySQL and MariaDB are asked about themselves: whether a commit is a commit, a value is kept whole, and a lost
-connection is noticed."""
+"""What MySQL and MariaDB must be, and are asked about: whether a commit is a commit, a value is kept whole, and a lost
+connection is noticed.
+
+MySQL 8.0.22 or MariaDB 10.6, with InnoDB, a strict ``sql_mode`` and one writer. The queue's own transactions are READ
+COMMITTED, whatever the session is (``MySQL.isolates``). The texts and severities are those of ``checks/wrong_servers``.
+"""
 
 from __future__ import annotations
 

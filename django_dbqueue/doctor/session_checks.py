@@ -11,7 +11,7 @@ from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.doctor.check import a_file, a_server, examines, judges
 from django_dbqueue.doctor.examined_database import ExaminedDatabase, leases
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
-from django_dbqueue.liveness.guardian import blind_to_sessions, blind_to_workers
+from django_dbqueue.liveness.dead_workers import blind_to_sessions, blind_to_workers
 from django_dbqueue.liveness.presence import driver_session_id
 from django_dbqueue.sessions.django_session import session_of
 

@@ -19,7 +19,7 @@ from django_dbqueue.lifecycle.enqueue_many import insert_of, sealed_for
 from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_DONE, WHEN_FINISHED
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_duplicate
-from django_dbqueue.statements import changes_sql, enqueue_sql, fences_sql
+from django_dbqueue.statements import enqueue_sql, moves_sql
 from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
 
 WHENS: Final = (WHEN_DONE, WHEN_DEAD, WHEN_FINISHED)
@@ -199,7 +199,7 @@ def spawn(session: DjangoSession, claim: Claim, flow: int, items: Iterable[objec
 
     def work() -> Part:
         with session.transaction():
-            if not session.fetch(fences_sql.lock(session.server, fences_sql.held(session.server, [claim]))):
+            if not session.fetch(moves_sql.lock(session.server, moves_sql.held(session.server, [claim]))):
                 raise LeaseLost(claim.id, "spawn")
             children = put(session, flow, items, queue=queue, parent=claim.id)
             edges = 0
@@ -283,5 +283,5 @@ def _first_found(session: DjangoSession, flow: int, some_of: Callable[..., State
 
 def _drop(session: DjangoSession, ids: list[int], reason: str, actor: str | None) -> int:
     text = f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}"
-    change = changes_sql.drop(session.server, text, actor=actor)
+    change = moves_sql.drop(session.server, text, actor=actor)
     return moves.move(session, change, flow_parts_sql.not_done(session.server, ids))

@@ -16,9 +16,9 @@ from django.utils.translation import ngettext
 
 from django_dbqueue.insight.after import holds_its_flow, why_it_is_after
 from django_dbqueue.insight.answer import Why as Why
+from django_dbqueue.insight.owners import Answer, Owner, owner_of, servers_of
 from django_dbqueue.insight.suspended import suspension_of
 from django_dbqueue.insight.turns import holds_its_group, stands_in_line, why_it_waits
-from django_dbqueue.liveness.owners import Answer, Owner, owner_of, servers_of
 from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.queue import Queue

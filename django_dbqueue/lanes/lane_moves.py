@@ -18,7 +18,7 @@ from django_dbqueue.lanes.kick import kick
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
-from django_dbqueue.statements import enqueue_sql, fences_sql
+from django_dbqueue.statements import enqueue_sql, moves_sql
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -34,7 +34,7 @@ def moved(session: DjangoSession, change: Change, places: Sequence[LanePlace]) -
         return
     ended, dead = list(places), [*places] if change.in_lane == "dies" else []
     if change.in_lane == "returns":
-        died = places_of(session, fences_sql.dead_of(session.server, [place.id for place in places]))
+        died = places_of(session, moves_sql.dead_of(session.server, [place.id for place in places]))
         dead = ended = died
         if living := [place for place in places if place not in died]:
             back_in_lane(session, living)

@@ -23,7 +23,7 @@ from django_dbqueue.lifecycle.archive_sql import Behind
 from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.statuses import DONE, NEW
@@ -213,12 +213,12 @@ def _move_alone(
             rows = session.fetch(find)
             batch = _Batch(0, len(rows), rows[-1] if rows else None)
             if ids := left.without(session, [row[0] for row in rows]):
-                dead = moves.ties_of(session, fences_sql.dead_of(server, ids)) if may_be_dead else []
+                dead = moves.ties_of(session, moves_sql.dead_of(server, ids)) if may_be_dead else []
                 session.run(archive_sql.copy_to_archive(server, ids))
                 session.run(server.delete_each(server.message, ("id",), [(each,) for each in ids]))
                 forget_steps(session, ids)
                 if dead:
-                    moves.untied(session, changes_sql.drop(server, ""), dead)
+                    moves.untied(session, moves_sql.drop(server, ""), dead)
     except DatabaseError as error:
         if not ids or not is_refused(error):
             raise

@@ -22,7 +22,7 @@ from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_FINISHED
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -36,11 +36,11 @@ def moved(session: DjangoSession, change: Change, members: Sequence[int]) -> Non
     elif change.in_lane == "dies":
         died(session, members)
     elif change.in_lane == "returns" and change.event is not None and change.event.may_die:
-        died(session, [row[0] for row in session.fetch(fences_sql.lock(session.server, _dead(session, members)))])
+        died(session, [row[0] for row in session.fetch(moves_sql.lock(session.server, _dead(session, members)))])
 
 
 def _dead(session: DjangoSession, members: Sequence[int]) -> Statement:
-    return fences_sql.dead_of(session.server, members)
+    return moves_sql.dead_of(session.server, members)
 
 
 def ended_well(session: DjangoSession, members: Sequence[int]) -> None:
@@ -133,5 +133,5 @@ def _let_run(session: DjangoSession, ids: list[int]) -> int:
 
 def _drop(session: DjangoSession, ids: list[int]) -> None:
     """Mark messages done that nobody needs: they waited for a death that didn't come."""
-    burial.move(session, changes_sql.drop(session.server, NOT_NEEDED), flows_sql.waiting(session.server, ids))
+    burial.move(session, moves_sql.drop(session.server, NOT_NEEDED), flows_sql.waiting(session.server, ids))
     ended_well(session, ids)

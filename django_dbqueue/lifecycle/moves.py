@@ -27,7 +27,7 @@ from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flow_moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import changes_sql, events_sql, fences_sql
+from django_dbqueue.statements import events_sql, moves_sql
 from django_dbqueue.statements.events_sql import RESENT
 
 Result = TypeVar("Result")
@@ -45,25 +45,25 @@ def ack_of(session: DjangoSession, queue: str) -> Change:
     without consumers.
     """
     server = session.server
-    return changes_sql.remove() if conf.on_ack(queue) == conf.DELETE else changes_sql.ack(server)
+    return moves_sql.remove() if conf.on_ack(queue) == conf.DELETE else moves_sql.ack(server)
 
 
 def nack_of(session: DjangoSession, delay: float | timedelta | None, error: str | BaseException | None) -> Change:
     """Return what a nack does to a row: n, charged, or dead when the reads are spent."""
     seconds = None if delay is None else check_seconds("delay", delay)
     if error is None:
-        return changes_sql.nack(session.server, seconds, None)
-    return changes_sql.nack(session.server, seconds, error_text(error), class_path(error))
+        return moves_sql.nack(session.server, seconds, None)
+    return moves_sql.nack(session.server, seconds, error_text(error), class_path(error))
 
 
 def reject_of(session: DjangoSession, reason: str) -> Change:
     """Return what a reject does to a row: dead."""
-    return changes_sql.reject(session.server, error_text(reason) or "Rejected")
+    return moves_sql.reject(session.server, error_text(reason) or "Rejected")
 
 
 def extend_of(session: DjangoSession, seconds: float | timedelta | None) -> Change:
     """Return what an extension does to a row: a new deadline."""
-    return changes_sql.extend(session.server, None if seconds is None else check_seconds("seconds", seconds))
+    return moves_sql.extend(session.server, None if seconds is None else check_seconds("seconds", seconds))
 
 
 def settle_one(
@@ -80,7 +80,7 @@ def settle_one(
 def _settle_one(message: HeldMessage, session: DjangoSession, verb: str, change: Change, *, settled: bool) -> None:
     claims, ties = [message.claim], ties_known([message])
     if change.event is None and not ties:  # what most acks are: one statement, and nothing else moves with it
-        work = partial(session.run, fences_sql.settle(session.server, change, claims))
+        work = partial(session.run, moves_sql.settle(session.server, change, claims))
     else:
         if change.event is not None and change.event.text:
             change = with_failures(session, change, [message.queue])
@@ -141,8 +141,8 @@ def _settled(
     returning: bool = False,
 ) -> Result | None:
     if change.event is None:
-        return send(fences_sql.settle(session.server, change, claims, returning=returning))
-    return _moved(session, change, fences_sql.held(session.server, claims), send, returning=returning)
+        return send(moves_sql.settle(session.server, change, claims, returning=returning))
+    return _moved(session, change, moves_sql.held(session.server, claims), send, returning=returning)
 
 
 def _moved(
@@ -154,7 +154,7 @@ def _moved(
     returning: bool = False,
 ) -> Result | None:
     """Move the rows of a fence, having recorded what is about to happen to them; return None if there are none."""
-    statement = fences_sql.move(session.server, change, where, returning=returning)
+    statement = moves_sql.move(session.server, change, where, returning=returning)
     if change.event is None:
         return send(statement)
     with session.transaction():
@@ -169,13 +169,13 @@ def ties_known(messages: Iterable[HeldMessage]) -> dict[int, Tie]:
 
 def ties_of(session: DjangoSession, where: Statement) -> list[Tie]:
     """Lock the rows of a fence that are in a lane or a flow, and return their ties."""
-    return [Tie(*row) for row in session.fetch(fences_sql.ties(session.server, where))]
+    return [Tie(*row) for row in session.fetch(moves_sql.ties(session.server, where))]
 
 
 def _tied(session: DjangoSession, claims: list[Claim], ties: Ties) -> list[Tie]:
     """Return the ties of those that have some; they are read if the caller doesn't know."""
     if ties is None:
-        return ties_of(session, fences_sql.held(session.server, claims))
+        return ties_of(session, moves_sql.held(session.server, claims))
     return [ties[claim.id] for claim in claims if claim.id in ties]
 
 
@@ -196,5 +196,5 @@ def resent(session: DjangoSession, message: HeldMessage, new_id: int, *, actor: 
 
 def held_by(session: DjangoSession, queues: Iterable[str], worker_id: int) -> list[Claim]:
     """Read what a worker holds of these queues."""
-    owned = (fences_sql.owned(session.server, some, worker_id) for some in chunks(queues, QUEUES))
+    owned = (moves_sql.owned(session.server, some, worker_id) for some in chunks(queues, QUEUES))
     return [Claim(*row) for statement in owned for row in session.fetch(statement)]

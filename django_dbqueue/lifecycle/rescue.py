@@ -1,4 +1,6 @@
-"""Rescue: run → n or dead, for rows whose lease has expired (consumers watch each other, no guardian is needed).
+"""Rescue: run → n or dead, for rows whose lease has expired (consumers watch each other).
+
+``liveness/dead_workers`` rescues earlier, when the worker that holds a message is found dead.
 
 It has the shape of a claim: one bounded range of ``dbqueue_claim`` per priority among the running rows; rows are
 locked, and locked ones skipped. Two rescuers never take the same row. A holder that settles at the same moment either
@@ -19,7 +21,7 @@ from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import move
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.ranges_in_use import priorities_in_use, queues_in_use
 from django_dbqueue.states.spent import is_spent
 from django_dbqueue.states.table import Stage
@@ -74,7 +76,7 @@ def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: 
         names = ("id", "read_count", "max_reads")
         rows = session.fetch(claims_sql.due(server, names, queue, RUNNING, priority, BATCH, but_token=but_token))
         if rows:
-            change = with_failures(session, changes_sql.rescue(server, LEASE_EXPIRED), [queue])
+            change = with_failures(session, moves_sql.rescue(server, LEASE_EXPIRED), [queue])
 
             def rescue_these(ids: list[int]) -> None:
                 where = Statement(f"id IN ({holes(len(ids))}) AND {Stage.CLAIMED.sql}", tuple(ids))

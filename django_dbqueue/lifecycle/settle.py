@@ -18,7 +18,7 @@ from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.moves import Ties, ack_of, extend_of, nack_of, reject_of, ties_known
 from django_dbqueue.sessions.django_session import DjangoSession, Prelude
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 
 Held = TypeVar("Held", bound=HeldMessage)
 Then = Callable[[set[int]], object]
@@ -60,7 +60,7 @@ def release_many(messages: Iterable[Held], session: DjangoSession) -> list[Held]
     """run → n, uncharged, for each; return the ones that were lost."""
     messages = list(messages)
     pause = max((message.release_pause for message in messages), default=0.0)
-    change = changes_sql.release(session.server, pause=pause)
+    change = moves_sql.release(session.server, pause=pause)
     return _settle_many(messages, session, "release", lambda _: change)
 
 
@@ -185,7 +185,7 @@ def _move_counted(
                 then(everything)
     except FewerHeld:
         with session.transaction():
-            held = {row[0] for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims)))}
+            held = {row[0] for row in session.fetch(moves_sql.lock(server, moves_sql.held(server, claims)))}
             if held:
                 moves.settle(session, change, [claim for claim in claims if claim.id in held], ties)
                 if then is not None:
@@ -208,7 +208,7 @@ def settling_all(
             raise FewerHeld
 
     finish = partial(moves.untied, session, change, ties.values()) if ties else None
-    return Prelude(fences_sql.settle(session.server, change, claims), check, then, finish)
+    return Prelude(moves_sql.settle(session.server, change, claims), check, then, finish)
 
 
 class FewerHeld(Exception):

@@ -1,1 +1,1 @@
-"""Who is alive: how a worker proves it, how others see it, and what the dead leave."""
+"""Who is alive: how workers prove it (``presence``), who is late (``late_workers``) or dead (``dead_workers``)."""

@@ -28,7 +28,7 @@ from django_dbqueue.models.fields import (
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
 from django_dbqueue.sessions.django_session import DjangoSession, session_for, session_of
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.states.table import Stage, stage_of
 from django_dbqueue.statuses import NEW, STATUSES
@@ -180,7 +180,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
     def release(self) -> None:
         """Return it, uncharged, to its old place; from a worker's handler, no sooner than after a second."""
         session = self._session
-        settle_one(self, session, "release", changes_sql.release(session.server, pause=self.release_pause))
+        settle_one(self, session, "release", moves_sql.release(session.server, pause=self.release_pause))
 
     def extend(self, seconds: float | timedelta | None = None) -> None:
         """Set the lease to end that many seconds from now (without an argument: its own length)."""

@@ -15,7 +15,7 @@ from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.redaction import stored_texts
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.table import Stage
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ VERBS: Final = {
                 "on it loses its claim, and what it says about it later changes nothing."
             ),
             done="Requeued.",
-            move=lambda server, _reason, actor: changes_sql.requeue(server, actor=actor),
+            move=lambda server, _reason, actor: moves_sql.requeue(server, actor=actor),
         ),
         Verb(
             name="due-now",
@@ -136,9 +136,9 @@ VERBS: Final = {
                 "The message becomes due at once, and its counts stay. A message of a group still waits for its turn."
             ),
             done="Made due now.",
-            move=lambda server, _reason, actor: changes_sql.due_now(server, actor=actor),
+            move=lambda server, _reason, actor: moves_sql.due_now(server, actor=actor),
             only="delayed",
-            such=lambda server: changes_sql.is_early(server),
+            such=lambda server: moves_sql.is_early(server),
         ),
         Verb(
             name="release",
@@ -150,7 +150,7 @@ VERBS: Final = {
                 "The message goes back to where it stood in the queue; the interrupted delivery is not counted."
             ),
             done="Released.",
-            move=lambda server, _reason, actor: changes_sql.release(server, actor=actor),
+            move=lambda server, _reason, actor: moves_sql.release(server, actor=actor),
         ),
         Verb(
             name="reject",
@@ -160,7 +160,7 @@ VERBS: Final = {
             many=_("Reject selected messages"),
             question=_("The message goes to the dead letters, with your reason. It can be requeued from there."),
             done="Rejected: %(reason)s",
-            move=lambda server, reason, actor: changes_sql.reject(server, _kept(reason), actor=actor),
+            move=lambda server, reason, actor: moves_sql.reject(server, _kept(reason), actor=actor),
             stored_text=stored_texts.REJECTED,
         ),
         Verb(
@@ -195,7 +195,7 @@ VERBS: Final = {
             many=_("Drop selected messages"),
             question=_("The message is marked done without being processed, with your reason. This can't be undone."),
             done="Dropped: %(reason)s",
-            move=lambda server, reason, actor: changes_sql.drop(server, _kept(reason), actor=actor),
+            move=lambda server, reason, actor: moves_sql.drop(server, _kept(reason), actor=actor),
             stored_text=stored_texts.DROPPED,
         ),
     )

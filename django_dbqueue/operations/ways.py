@@ -26,7 +26,7 @@ from django_dbqueue.operations.outcome import MoveOutcome, conflict_of
 from django_dbqueue.operations.verbs import Order
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.table import is_parked
 
 SENT_AGAIN_FROM: Final = "dbqueue.sent_again_from"
@@ -133,7 +133,7 @@ def _into_queue(session: DjangoSession, order: Order, message: Any) -> None:
     if new is not None:
         lane_moves.refuse_without_commit(session)
     hashed = None if message.key is None else key_hash(queue, message.key)
-    change = changes_sql.into(server, queue, hashed, new, group, is_dead=message.is_dead, actor=order.by)
+    change = moves_sql.into(server, queue, hashed, new, group, is_dead=message.is_dead, actor=order.by)
     moves.move(session, change, _locked([message.pk], session, order))
     lane_moves.change(
         session, message.pk, old=_place(lane, message.pk, message.queue), new=_place(new, message.pk, queue)

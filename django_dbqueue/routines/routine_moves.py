@@ -14,7 +14,7 @@ from django_dbqueue.databases.literals import SCHEMA, literal, raw
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Change, Claim, Statement, holes
 from django_dbqueue.routines.routine_lanes import lanes, with_lane
-from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
+from django_dbqueue.statements import enqueue_sql, events_sql, moves_sql
 from django_dbqueue.statements.events_sql import COLUMNS
 from django_dbqueue.states.ranges_in_use import next_priority
 from django_dbqueue.states.spent import spent
@@ -63,23 +63,23 @@ def _settling(server: Server, words: Words) -> dict[str, Statement]:
     """Return the moves of senders and holders."""
     queue, priority = raw("_queue_name"), raw("_priority")
     by_id = Statement(f"id = %s AND {NOT_DONE}", (raw("_message_id"),))
-    held = fences_sql.held(server, [Claim(raw("_id"), raw("_token"))])
-    ack = with_lane(server, changes_sql.ack(server))
-    nack, nack_later = (with_lane(server, changes_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
+    held = moves_sql.held(server, [Claim(raw("_id"), raw("_token"))])
+    ack = with_lane(server, moves_sql.ack(server))
+    nack, nack_later = (with_lane(server, moves_sql.nack(server, delay, None)) for delay in (None, raw("_delay")))
     return {
         "next_priority_waiting": next_priority(server, queue, NEW, priority),
         "next_priority_running": next_priority(server, queue, RUNNING, priority),
         "insert": enqueue_sql.insert(server, _row(words), 0.0, None, returning="id" if server.returns_rows else ""),
-        "delete": fences_sql.move(server, ack, by_id),
+        "delete": moves_sql.move(server, ack, by_id),
         "remove": _remove(server, words, held, "_id"),
         "remove_by_id": _remove(server, words, by_id, "_message_id"),
-        "ack": fences_sql.move(server, ack, held),
+        "ack": moves_sql.move(server, ack, held),
         "record_nack": _record(server, nack, held),
-        "nack": fences_sql.move(server, nack, held),
-        "nack_later": fences_sql.move(server, nack_later, held),
-        "extend": fences_sql.move(server, changes_sql.extend(server, raw("_seconds")), held),
-        "extend_by_own": fences_sql.move(server, changes_sql.extend(server, None), held),
-        "lock_held": fences_sql.lock(server, held),
+        "nack": moves_sql.move(server, nack, held),
+        "nack_later": moves_sql.move(server, nack_later, held),
+        "extend": moves_sql.move(server, moves_sql.extend(server, raw("_seconds")), held),
+        "extend_by_own": moves_sql.move(server, moves_sql.extend(server, None), held),
+        "lock_held": moves_sql.lock(server, held),
     }
 
 
@@ -144,7 +144,7 @@ def _rescue_range(server: Server, words: Words) -> Statement:
     late = claims_sql.due(
         server, names, raw("_queue_name"), RUNNING, raw("_priority"), _RESCUED_AT_ONCE, but_token=raw("_token")
     )
-    rescue = changes_sql.rescue(server, words.lease_expired)
+    rescue = moves_sql.rescue(server, words.lease_expired)
     assert rescue.event is not None
     facts, params = events_sql.facts(server, rescue.event)
     return Statement(
@@ -170,7 +170,7 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
         now=None,
     )
     due, over = condition_of(server, "ready"), condition_of(server, "stuck")
-    rescue = with_lane(server, changes_sql.rescue(server, words.lease_expired))
+    rescue = with_lane(server, moves_sql.rescue(server, words.lease_expired))
     is_late = Statement(f"id = %s AND {over}", (row,))
     counts = "read_count, max_reads, lease_seconds INTO _read_count, _max_reads, _lease_seconds"
     return {
@@ -184,18 +184,18 @@ def _claiming_one_by_one(server: Server, words: Words) -> dict[str, Statement]:
         ),
         "try_late": _lock_by_id(server, "id INTO _id", over, server.skip_locked),
         "record_rescue": _record(server, rescue, is_late),
-        "rescue": fences_sql.move(server, rescue, is_late),
+        "rescue": moves_sql.move(server, rescue, is_late),
     }
 
 
 def _bury(server: Server, words: Words, name: str, had_no_reads: str) -> dict[str, Statement]:
     """Return what a claim does, after taking a row, if it had no reads left, and the condition."""
-    change = with_lane(server, changes_sql.bury(server, words.spent_before))
+    change = with_lane(server, moves_sql.bury(server, words.spent_before))
     where = Statement(f"id = %s AND {Stage.CLAIMED.sql}", (raw(name),))
     return {
         "had_no_reads": Statement(had_no_reads, ()),
         "record_bury": _record(server, change, where),
-        "bury": fences_sql.move(server, change, where),
+        "bury": moves_sql.move(server, change, where),
     }
 
 

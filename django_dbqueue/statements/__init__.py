@@ -1,1 +1,4 @@
-"""SQL that several rooms send, and its moves and fences; no Django."""
+"""SQL that several rooms send: ``enqueue_sql`` writes messages, ``moves_sql`` moves them; no Django.
+
+What one room sends is in that room: ``claims/claims_sql``, ``lifecycle/archive_sql``.
+"""

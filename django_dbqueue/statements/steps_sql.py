@@ -13,7 +13,7 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import Change, Claim, Params, Statement
-from django_dbqueue.statements.fences_sql import held
+from django_dbqueue.statements.moves_sql import held
 from django_dbqueue.states.table import NOT_DONE, not_due
 from django_dbqueue.statuses import NEW
 

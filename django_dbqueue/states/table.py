@@ -51,7 +51,7 @@ NOT_DONE: Final = f"status <> '{DONE}'"
 LIVE: Final = f"status IN ('{NEW}', '{RUNNING}') AND available_at IS NOT NULL"
 """The condition that a message is unclaimed or claimed."""
 ACKED: Final = f"status = '{DONE}' AND error IS NULL"
-DROPPED: Final = f"status = '{DONE}' AND error IS NOT NULL"
+WAS_DROPPED: Final = f"status = '{DONE}' AND error IS NOT NULL"
 OUTCOME: Final = f"CASE WHEN {Stage.DEAD.sql} THEN 'dead' WHEN error IS NOT NULL THEN 'dropped' ELSE 'done' END"
 """How a message that is finished or dead has ended, as the history keeps it."""
 

@@ -28,7 +28,7 @@ from django_dbqueue.exceptions import (
 )
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import fences_sql, steps_sql
+from django_dbqueue.statements import moves_sql, steps_sql
 from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT, Remembered
 
 MAX_NAME: Final = 200
@@ -154,7 +154,7 @@ class Steps:
 
     def lock(self) -> None:
         """Lock the message's row until the transaction ends; LeaseLost if the claim no longer holds it."""
-        statement = fences_sql.lock(self.session.server, fences_sql.held(self.session.server, [self.message.claim]))
+        statement = moves_sql.lock(self.session.server, moves_sql.held(self.session.server, [self.message.claim]))
         if not self.session.outermost(partial(self.session.fetch, statement)):
             raise self.lost("step")
 

@@ -24,7 +24,7 @@ from django_dbqueue.databases import Claim
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import SPENT_BEFORE, LanePlace, Mark, Row, new_token
 from django_dbqueue.exceptions import StreamLost
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.claim_states import ACKED, OPEN
 from django_dbqueue.states.spent import is_spent
 from django_dbqueue.statuses import NEW
@@ -133,9 +133,9 @@ class StreamClaimer:
                     name, number,
                 )  # fmt: skip
                 return freed
-            ranges, change, held = from_text(text), changes_sql.ack(server), stream_messages_sql.held_in_claim
+            ranges, change, held = from_text(text), moves_sql.ack(server), stream_messages_sql.held_in_claim
             places = [] if number in self._without_groups else self._places(session, ranges, token)
-            acked = run_over(session, ranges, lambda among: fences_sql.move(server, change, held(among, token)))
+            acked = run_over(session, ranges, lambda among: moves_sql.move(server, change, held(among, token)))
             freed = moved(session, change, places, self.spec.rules)
             session.run(stream_claims_sql.end(server, name, number, ACKED))
         if acked < messages:
@@ -209,7 +209,7 @@ class _Filling:
         run_over(
             session,
             ranges_of(row[0] for row in chain(claimed, spent)),
-            lambda among: fences_sql.move(session.server, change, stream_messages_sql.waiting(among)),
+            lambda among: moves_sql.move(session.server, change, stream_messages_sql.waiting(among)),
         )
         if claimed:
             self._enter([*self.ids, *(row[0] for row in claimed)])

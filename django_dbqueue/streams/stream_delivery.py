@@ -19,7 +19,7 @@ from django_dbqueue.databases import Claim
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline
-from django_dbqueue.statements import fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.states.spent import is_spent
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
@@ -146,7 +146,7 @@ def _charge(session: Session, spec: StreamSpec, number: int, claim: _ClaimRow, e
     _id, reads, allowed, lane = rows[0]
     if not is_spent(reads, allowed):
         held = stream_messages_sql.held_in_claim(alone, claim.token)
-        session.run(fences_sql.move(server, stream_messages_sql.charge_again(), held))
+        session.run(moves_sql.move(server, stream_messages_sql.charge_again(), held))
         logger.warning("stream %s: message %s failed alone in claim %s, and will be retried", stream, message, number)
         return
     error = FAILED.format(stream=stream)

@@ -11,7 +11,7 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace, Statement
 from django_dbqueue.lanes import lanes_sql, tickets
 from django_dbqueue.lanes.kick import kick
-from django_dbqueue.statements import fences_sql
+from django_dbqueue.statements import moves_sql
 
 AT_ONCE: Final = 500
 """Messages that one statement names."""
@@ -40,7 +40,7 @@ def moved(session: Session, change: Change, places: Sequence[LanePlace], rules: 
     for part in [places[start : start + AT_ONCE] for start in range(0, len(places), AT_ONCE)]:
         ended = list(part)
         if change.in_lane == "returns":
-            ended = places_of(session, fences_sql.dead_of(session.server, [place.id for place in part]))
+            ended = places_of(session, moves_sql.dead_of(session.server, [place.id for place in part]))
             freed |= _come_back(session, [place for place in part if place not in ended])
         if ended and (change.in_lane == "done" or not rules.holds_dead):
             freed |= tickets.leave(

@@ -17,7 +17,7 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
 from django_dbqueue.failures.failure_group_rows import with_failures
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.claim_states import FREED, FREEING, OPEN
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, stream_progress_sql, streams_sql
 from django_dbqueue.streams.id_ranges import from_text, steps
@@ -55,7 +55,7 @@ def free_expired(
     for stream, number, state in session.fetch(stream_claims_sql.given_up(session.server, AT_ONCE)):
         has_ended = state == FREEING or session.outermost(partial(_give_up, session, stream, number))
         if has_ended and freed < limit:
-            change = changes_sql.rescue(session.server, LEASE_EXPIRED.format(number=number, stream=stream))
+            change = moves_sql.rescue(session.server, LEASE_EXPIRED.format(number=number, stream=stream))
             freed += _free(session, stream, number, change, announce, limit - freed, rules_of)
     return freed
 
@@ -101,7 +101,7 @@ def release_stream(session: Session, name: str, *, force: bool = False) -> int:
 
     freed = 0
     for number in session.outermost(give_up):
-        change = changes_sql.release(server, why=RELEASED.format(number=number, stream=name))
+        change = moves_sql.release(server, why=RELEASED.format(number=number, stream=name))
         freed += _free(session, name, number, change, lambda _: None, 2**63, lambda _: LaneRules())
     return freed
 

@@ -25,7 +25,7 @@ from django_dbqueue.exceptions import Suspended
 from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.result_rows import keep
 from django_dbqueue.tasks.compat import AnyResult, TaskError, TaskResultStatus
-from django_dbqueue.tasks.endings import is_heard, send, send_end
+from django_dbqueue.tasks.finished_signal import is_heard, send, send_end
 from django_dbqueue.tasks.json_values import in_json
 from django_dbqueue.tasks.known_tasks import Known, UnknownTask, known_task
 from django_dbqueue.tasks.step_context import StepContext

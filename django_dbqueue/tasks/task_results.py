@@ -1,7 +1,8 @@
 """A task's result, as its message, the record of its failures and the row of its return value tell it.
 
 ``n`` is READY (with errors, while a retry waits), ``run`` RUNNING, ``y`` SUCCESSFUL, dead and dropped FAILED. A worker
-that was killed leaves no traceback, but its attempt counts.
+that was killed leaves no traceback, but its attempt counts. ``lifecycle/result_rows`` stores the value
+with the ack.
 """
 
 from __future__ import annotations

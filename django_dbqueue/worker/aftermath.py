@@ -27,7 +27,7 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.spent import is_spent
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.board import Board, SlotState
@@ -68,16 +68,16 @@ def settle_after(
     in_slots = {claim for claims in by_state.values() for claim in claims}
     _await_the_locks_of_the_dead(session, in_slots)
     besides = [claim for claim in held_by(session, consumers, worker_id) if claim not in in_slots]
-    crash = changes_sql.rescue(server, f"WorkerDied: the process that ran this message ended by {how}.")
+    crash = moves_sql.rescue(server, f"WorkerDied: the process that ran this message ended by {how}.")
     behind = _behind(session, by_state[SlotState.RETURNED], by_state[SlotState.SUCCEEDED])
     # first: what follows them in their groups keeps its ticket
     acked = _ack(session, [claim for claim in by_state[SlotState.SUCCEEDED] if claim not in behind])
     for claim in acked:
         signals.message_ended.send(Message, message_id=claim.id)
     returned = _run_again(session, None if cut_off else crash, by_state[SlotState.RETURNED])
-    after_them = _settle(session, changes_sql.release(server), behind)
+    after_them = _settle(session, moves_sql.release(server), behind)
     if cut_off:
-        interrupted = changes_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
+        interrupted = moves_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
         moved = _settle(session, interrupted, by_state[SlotState.STARTED])
     else:
         moved = _settle(session, crash, by_state[SlotState.STARTED])
@@ -86,7 +86,7 @@ def settle_after(
     moved |= _nack_timed_out(session, consumers, by_state[SlotState.TIMED_OUT], board)
     board.count("done", len(acked) + _count_done(session, list(in_slots - acked - returned - after_them - moved)))
     if in_slots or cut_off:
-        _settle(session, changes_sql.release(server), besides)
+        _settle(session, moves_sql.release(server), besides)
     else:
         rescued = _settle(session, crash, besides)
         _announce(session, rescued, f"its process ended by {how}, before any handler had begun", board)
@@ -112,9 +112,9 @@ def _are_unlocked(session: DjangoSession, claims: list[Claim]) -> bool:
     server, tokens = session.server, dict(claims)
     with session.transaction():
         unlocked = {
-            row[0] for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims), skip_locked=True))
+            row[0] for row in session.fetch(moves_sql.lock(server, moves_sql.held(server, claims), skip_locked=True))
         }
-        rows = session.fetch(fences_sql.states(server, list(tokens)))
+        rows = session.fetch(moves_sql.states(server, list(tokens)))
     return all(row[0] in unlocked or row[1:] != (RUNNING, tokens[row[0]]) for row in rows)
 
 
@@ -142,9 +142,9 @@ def _run_again(session: DjangoSession, crash: Change | None, claims: list[Claim]
     children forever by dying after its return. ``crash`` is None where nobody is to blame.
     """
     if crash is None:
-        return _settle(session, changes_sql.release(session.server), claims)
+        return _settle(session, moves_sql.release(session.server), claims)
     suspects = set(_rows(session, claims).filter(crashes__gt=0).values_list("pk", flat=True))
-    spared = changes_sql.release(session.server, suspected=True)
+    spared = moves_sql.release(session.server, suspected=True)
     return _settle(session, spared, [claim for claim in claims if claim.id not in suspects]) | _settle(
         session, crash, [claim for claim in claims if claim.id in suspects]
     )
@@ -159,7 +159,7 @@ def _with_failures(session: DjangoSession, change: Change, claims: list[Claim]) 
 def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
     """Return how many of these are done under their own token."""
     server = session.server
-    rows = session.fetch(fences_sql.states(server, list({claim.id for claim in claims}))) if claims else []
+    rows = session.fetch(moves_sql.states(server, list({claim.id for claim in claims}))) if claims else []
     return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
 
 
@@ -223,13 +223,13 @@ def _nack_timed_out(
 def _nack(session: DjangoSession, claim: Claim, queue: str, delay: float, text: str) -> tuple[bool, str]:
     """Nack what timed out; return whether it was still held, and its error, in ASCII if the database wants that."""
     try:
-        change = with_failures(session, changes_sql.nack(session.server, delay, text, TIMED_OUT), [queue])
+        change = with_failures(session, moves_sql.nack(session.server, delay, text, TIMED_OUT), [queue])
         return bool(settle_claims(session, change, [claim])), text
     except DatabaseError as error:
         if not is_refused(error):
             raise
     plain = text.encode("ascii", "backslashreplace").decode()
-    return bool(_settle(session, changes_sql.nack(session.server, delay, plain, TIMED_OUT), [claim])), plain
+    return bool(_settle(session, moves_sql.nack(session.server, delay, plain, TIMED_OUT), [claim])), plain
 
 
 def _announce(session: DjangoSession, claims: set[Claim], evidence: str, board: Board) -> None:

@@ -16,7 +16,7 @@ from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
@@ -142,11 +142,11 @@ def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
         with session.transaction():
             ids = {
                 row[0]
-                for row in session.fetch(fences_sql.lock(server, fences_sql.held(server, claims), skip_locked=True))
+                for row in session.fetch(moves_sql.lock(server, moves_sql.held(server, claims), skip_locked=True))
             }
             if ids:
-                held = fences_sql.held(server, [claim for claim in claims if claim.id in ids])
-                session.run(fences_sql.move(server, changes_sql.extend(server, None), held))
+                held = moves_sql.held(server, [claim for claim in claims if claim.id in ids])
+                session.run(moves_sql.move(server, moves_sql.extend(server, None), held))
         return ids
 
     extended = session.outermost(lock_and_extend)

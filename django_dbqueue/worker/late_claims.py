@@ -14,7 +14,7 @@ from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.lifecycle.moves import held_by
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.holding import Holding
 
@@ -31,7 +31,7 @@ def release_unknown(
     owned = {*held_by(session, queues, worker_id)}
     found = False
     for part in chunks(sorted(owned - set(known)), MAX_IDS):
-        found = bool(settle_claims(session, changes_sql.release(server), part)) or found
+        found = bool(settle_claims(session, moves_sql.release(server), part)) or found
     return found
 
 

@@ -16,7 +16,7 @@ from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.history import partitioned
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, rescue
-from django_dbqueue.liveness.guardian import RECHECK_AFTER, Guardian
+from django_dbqueue.liveness.dead_workers import RECHECK_AFTER, Guardian
 from django_dbqueue.liveness.late_workers import forget_workers
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession

@@ -10,7 +10,7 @@ from django.db import Error
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_out_of_memory
-from django_dbqueue.statements import fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.pace import Backoff
 from django_dbqueue.worker.thread_connections import discard
@@ -49,7 +49,7 @@ def read_body(session: DjangoSession, message: Any) -> None:
     """Read what a claim has left in the database; raise LeaseLost if the claim no longer holds the message."""
     if "body" in message.__dict__:
         return
-    rows = session.fetch(fences_sql.read_body(session.server, message.claim))
+    rows = session.fetch(moves_sql.read_body(session.server, message.claim))
     if not rows:
         raise LeaseLost(message.pk, "read")
     message.body = rows[0][0]

@@ -24,7 +24,7 @@ from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
@@ -43,7 +43,7 @@ def settle_otherwise(
     """
     session, began = finish.session, time.monotonic()
     for other in others(verdict, error, on_ack=delivery.options.on_ack):
-        change = changes_sql.ack(session.server) if other.verb == "ack" else change_of(session.server, other)
+        change = moves_sql.ack(session.server) if other.verb == "ack" else change_of(session.server, other)
         then = None
         if other.result is not None:
             then = partial(keep, session, {delivery.claim.id: other.result})
@@ -72,8 +72,8 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
     what = "the ack of this message" if returned else "the end of this message"
     text = _sentence(what, error)
     queue = Message.objects.using(session.using).filter(pk=claim.id).values_list("queue", flat=True).first() or ""
-    ends = [(changes_sql.ack(session.server), "kept as done")] if returned else []
-    for change, so in (*ends, (changes_sql.reject(session.server, text, class_path(error) or REJECT), "dead")):
+    ends = [(moves_sql.ack(session.server), "kept as done")] if returned else []
+    for change, so in (*ends, (moves_sql.reject(session.server, text, class_path(error) or REJECT), "dead")):
         try:
             held = settle_claims(session, with_failures(session, change, [queue]), [claim])
         except DatabaseError as again:

@@ -27,7 +27,7 @@ from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession, Prelude
 from django_dbqueue.sessions.retry import is_passing, is_refused
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statuses import DONE
 from django_dbqueue.worker import log_events
 from django_dbqueue.worker.board import Board
@@ -122,7 +122,7 @@ class Settler:
     def _release_some(self, unstarted: list[Delivery]) -> None:
         settle_claims(
             self._session,
-            changes_sql.release(self._session.server),
+            moves_sql.release(self._session.server),
             [delivery.claim for delivery in unstarted],
             ties=_ties_of(unstarted),
         )
@@ -255,7 +255,7 @@ class Settler:
         if not claims:
             return set(), set()
         server, tokens = self._session.server, dict(claims)
-        rows = self._session.fetch(fences_sql.states(server, [claim.id for claim in claims]))
+        rows = self._session.fetch(moves_sql.states(server, [claim.id for claim in claims]))
         done = {row[0] for row in rows if row[1] == DONE and row[2] == tokens[row[0]]}
         gone = tokens.keys() - {row[0] for row in rows}
         if gone:

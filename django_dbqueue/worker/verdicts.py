@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_dbqueue.databases import Change, Server
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.worker.execution import Verdict
 
@@ -11,15 +11,15 @@ from django_dbqueue.worker.execution import Verdict
 def change_of(server: Server, verdict: Verdict) -> Change:
     """Return what a verdict other than an ack does to a row."""
     if verdict.verb == "release":
-        return changes_sql.release(server, pause=verdict.delay or 0.0)
+        return moves_sql.release(server, pause=verdict.delay or 0.0)
     if verdict.verb == "drop":
-        return changes_sql.drop(server, verdict.error)
+        return moves_sql.drop(server, verdict.error)
     if verdict.verb == "cut off":
-        return changes_sql.cut_off(server, verdict.error)
+        return moves_sql.cut_off(server, verdict.error)
     if verdict.verb == "reject":
-        change = changes_sql.reject(server, verdict.error, verdict.exception or REJECT)
+        change = moves_sql.reject(server, verdict.error, verdict.exception or REJECT)
     else:
-        change = changes_sql.nack(server, verdict.delay, verdict.error, verdict.exception)
+        change = moves_sql.nack(server, verdict.delay, verdict.error, verdict.exception)
     if verdict.keeps_trace and change.event is not None:
         change = change._replace(event=change.event._replace(whole=True))
     return change

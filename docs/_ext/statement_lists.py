@@ -24,7 +24,7 @@ from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.statement import Change, Claim, EventRecord, Kept, Statement
 from django_dbqueue.envelope import Sealed
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.steps_sql import STEP, Remembered
 from django_dbqueue.states.table import Place
 
@@ -37,8 +37,7 @@ SERVERS: Final[dict[str, Server]] = {
 SHOWN: Final = {
     "statements.enqueue_sql": "Enqueue",
     "claims.claims_sql": "Claim",
-    "statements.changes_sql": "Settle and move",
-    "statements.fences_sql": "Who may be moved",
+    "statements.moves_sql": "Settle and move, and who may be moved",
     "statements.events_sql": "The record of what happened",
     "failures.failures_sql": "Kinds of failure",
     "lifecycle.results_sql": "Results of tasks",
@@ -150,7 +149,7 @@ def _section(name: str, heading: str) -> Iterator[str]:
     home = import_module(f"django_dbqueue.{name}")
     for verb, function in _functions(home, MYSQL):
         kind = typing.get_type_hints(function, vars(inspect.getmodule(function))).get("return")
-        is_move = kind is Change and home is changes_sql
+        is_move = kind is Change and home is moves_sql
         if verb.startswith("_") or not (kind is Statement or is_move):
             continue
         called = f"{name.rpartition('.')[2]}.{verb}"
@@ -188,10 +187,10 @@ def _blocks(home: ModuleType, called: str, verb: str) -> Iterator[str]:
 
 
 def _text(server: Server, home: ModuleType, function: Callable[..., Any]) -> str:
-    change = _called(claims_sql.take, server) if home is claims_sql else changes_sql.ack(server)
+    change = _called(claims_sql.take, server) if home is claims_sql else moves_sql.ack(server)
     made = _called(function, server, change=change)
     if isinstance(made, Change):
-        made = fences_sql.settle(server, made, [_CLAIM])
+        made = moves_sql.settle(server, made, [_CLAIM])
     return "\n".join(_lines(str(made.sql).replace("%%", "%")))
 
 

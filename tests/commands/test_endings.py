@@ -17,7 +17,7 @@ from django.test import override_settings
 
 from django_dbqueue import Envelope
 from django_dbqueue.lifecycle.archive import DoneWalk
-from django_dbqueue.liveness.guardian import Guardian
+from django_dbqueue.liveness.dead_workers import Guardian
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.operations import bulk, mover

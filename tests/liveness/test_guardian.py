@@ -13,8 +13,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.liveness import guardian as guardian_module
-from django_dbqueue.liveness.guardian import PERSISTS, Guardian
+from django_dbqueue.liveness import dead_workers as guardian_module
+from django_dbqueue.liveness.dead_workers import PERSISTS, Guardian
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession

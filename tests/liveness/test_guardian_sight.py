@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
-from django_dbqueue.liveness.guardian import Guardian, blind_spots
+from django_dbqueue.liveness.dead_workers import Guardian, blind_spots
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession

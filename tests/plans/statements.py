@@ -25,7 +25,7 @@ from django_dbqueue.lifecycle.archive_sql import Behind
 from django_dbqueue.models import Message
 from django_dbqueue.operations import bulk_sql
 from django_dbqueue.operations.verbs import VERBS
-from django_dbqueue.statements import changes_sql, enqueue_sql, events_sql, fences_sql
+from django_dbqueue.statements import enqueue_sql, events_sql, moves_sql
 from django_dbqueue.statements.message_columns import MESSAGE_COLUMNS
 from django_dbqueue.states.ranges_in_use import next_priority, next_queue
 from django_dbqueue.statuses import DONE, NEW, RUNNING
@@ -155,11 +155,11 @@ def _of_stage(server: Any, verb: str, ids: list[int]) -> Statement:
 
 def _park(server: Any, among: Statement) -> Statement:
     change = claims_sql.take(server, token=1, worker_id=None, session=1, lease=60.0, max_reads=5, now=None, parks=True)
-    return fences_sql.move(server, change, stream_messages_sql.waiting(among))
+    return moves_sql.move(server, change, stream_messages_sql.waiting(among))
 
 
 def _ack(server: Any, among: Statement) -> Statement:
-    return fences_sql.move(server, changes_sql.ack(server), stream_messages_sql.held_in_claim(among, 1))
+    return moves_sql.move(server, moves_sql.ack(server), stream_messages_sql.held_in_claim(among, 1))
 
 
 BY_ID: dict[str, Build] = {
@@ -173,64 +173,64 @@ BY_ID: dict[str, Build] = {
     ),
     "lock what a stream holds": lambda d, t: stream_messages_sql.parked(d, stream_messages_sql.named(t.ids), 1),
     "take": lambda d, t: take_ids(d, t.ids),
-    "ack": lambda d, t: fences_sql.settle(d, changes_sql.ack(d), t.running[:1]),
-    "ack of a batch": lambda d, t: fences_sql.settle(d, changes_sql.ack(d), t.running[:LIMIT]),
-    "ack of claims under their own tokens": lambda d, t: fences_sql.settle(
-        d, changes_sql.ack(d), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    "ack": lambda d, t: moves_sql.settle(d, moves_sql.ack(d), t.running[:1]),
+    "ack of a batch": lambda d, t: moves_sql.settle(d, moves_sql.ack(d), t.running[:LIMIT]),
+    "ack of claims under their own tokens": lambda d, t: moves_sql.settle(
+        d, moves_sql.ack(d), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
-    "ack, and say which": lambda d, t: fences_sql.settle(
-        d, changes_sql.ack(d), t.running[:LIMIT], returning=d.returns_rows
+    "ack, and say which": lambda d, t: moves_sql.settle(
+        d, moves_sql.ack(d), t.running[:LIMIT], returning=d.returns_rows
     ),
-    "lock what is held": lambda d, t: fences_sql.lock(d, fences_sql.held(d, t.running[:LIMIT])),
-    "lock what is held and free": lambda d, t: fences_sql.lock(
-        d, fences_sql.held(d, t.running[:LIMIT]), skip_locked=True
+    "lock what is held": lambda d, t: moves_sql.lock(d, moves_sql.held(d, t.running[:LIMIT])),
+    "lock what is held and free": lambda d, t: moves_sql.lock(
+        d, moves_sql.held(d, t.running[:LIMIT]), skip_locked=True
     ),
-    "requeue": lambda d, t: fences_sql.move(d, changes_sql.requeue(d), _of_stage(d, "requeue", [t.running[0].id])),
-    "into another queue": lambda d, t: fences_sql.move(
+    "requeue": lambda d, t: moves_sql.move(d, moves_sql.requeue(d), _of_stage(d, "requeue", [t.running[0].id])),
+    "into another queue": lambda d, t: moves_sql.move(
         d,
-        changes_sql.into(d, "there", "0" * 64, None, None, is_dead=False, actor="ann"),
+        moves_sql.into(d, "there", "0" * 64, None, None, is_dead=False, actor="ann"),
         _of_stage(d, "move", t.ids[:1]),
     ),
     "lock what an operator has seen": lambda d, t: bulk_sql.lock_seen(
         d, d.id_in(t.ids[:LIMIT]), VERBS["due-now"].fence(d), skip_locked=False
     ),
-    "due now": lambda d, t: fences_sql.move(
+    "due now": lambda d, t: moves_sql.move(
         d,
-        changes_sql.due_now(d),
+        moves_sql.due_now(d),
         _of_stage(d, "due-now", t.ids[:1]),
     ),
     "record of failures": lambda d, t: events_sql.record(
-        d, changes_sql.nack(d, 5.0, "no").event, fences_sql.held(d, t.running[:LIMIT])
+        d, moves_sql.nack(d, 5.0, "no").event, moves_sql.held(d, t.running[:LIMIT])
     ),
     "record of failures under their own tokens": lambda d, t: events_sql.record(
         d,
-        changes_sql.nack(d, 5.0, "no").event,
-        fences_sql.held(d, [Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])]),
+        moves_sql.nack(d, 5.0, "no").event,
+        moves_sql.held(d, [Claim(claim.id, n + 1) for n, claim in enumerate(t.running[:LIMIT])]),
     ),
     "record of what an operator does": lambda d, t: events_sql.record(
         d,
-        changes_sql.requeue(d, actor="ann").event,
+        moves_sql.requeue(d, actor="ann").event,
         _of_stage(d, "requeue", [t.running[0].id]),
     ),
     "record of what a stream gives back": lambda d, t: events_sql.record(
         d,
-        changes_sql.rescue(d, "over").event,
+        moves_sql.rescue(d, "over").event,
         stream_messages_sql.held_in_claim(stream_messages_sql.between(t.ids[0], t.ids[-1]), 1),
     ),
-    "ack that removes": lambda d, t: fences_sql.settle(d, changes_sql.remove(), t.running[:1]),
-    "ack that removes a batch": lambda d, t: fences_sql.settle(d, changes_sql.remove(), t.running[:LIMIT]),
-    "ack that removes claims under their own tokens": lambda d, t: fences_sql.settle(
-        d, changes_sql.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
+    "ack that removes": lambda d, t: moves_sql.settle(d, moves_sql.remove(), t.running[:1]),
+    "ack that removes a batch": lambda d, t: moves_sql.settle(d, moves_sql.remove(), t.running[:LIMIT]),
+    "ack that removes claims under their own tokens": lambda d, t: moves_sql.settle(
+        d, moves_sql.remove(), [Claim(claim.id, place + 1) for place, claim in enumerate(t.running[:LIMIT])]
     ),
-    "ack that removes, and say which": lambda d, t: fences_sql.settle(
-        d, changes_sql.remove(), t.running[:LIMIT], returning=d.returns_rows
+    "ack that removes, and say which": lambda d, t: moves_sql.settle(
+        d, moves_sql.remove(), t.running[:LIMIT], returning=d.returns_rows
     ),
-    "states": lambda d, t: fences_sql.states(d, t.ids),
-    "ties of what is held": lambda d, t: fences_sql.ties(d, fences_sql.held(d, t.running[:LIMIT])),
-    "lanes of what is held": lambda d, t: lanes_sql.places(d, fences_sql.held(d, t.running[:LIMIT])),
-    "lock the dead of some": lambda d, t: fences_sql.lock(d, fences_sql.dead_of(d, t.ids)),
-    "those of some that are not done": lambda d, t: fences_sql.lock(d, flow_parts_sql.not_done(d, t.ids)),
-    "one body": lambda d, t: fences_sql.read_body(d, t.running[0]),
+    "states": lambda d, t: moves_sql.states(d, t.ids),
+    "ties of what is held": lambda d, t: moves_sql.ties(d, moves_sql.held(d, t.running[:LIMIT])),
+    "lanes of what is held": lambda d, t: lanes_sql.places(d, moves_sql.held(d, t.running[:LIMIT])),
+    "lock the dead of some": lambda d, t: moves_sql.lock(d, moves_sql.dead_of(d, t.ids)),
+    "those of some that are not done": lambda d, t: moves_sql.lock(d, flow_parts_sql.not_done(d, t.ids)),
+    "one body": lambda d, t: moves_sql.read_body(d, t.running[0]),
     "into lines, this transaction's own": lambda d, _: lanes_sql.enter_after(d, BEYOND_ALL),
     "overwrite": lambda d, t: enqueue_sql.overwrite(
         d, t.ids[0], seal(Envelope({}), queue="q", priority=0, max_bytes=9), None

@@ -13,7 +13,7 @@ from django.test import override_settings
 from django_dbqueue import Envelope
 from django_dbqueue.databases import server_of
 from django_dbqueue.models import Message
-from django_dbqueue.statements import fences_sql
+from django_dbqueue.statements import moves_sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,8 +110,8 @@ def test_a_locked_row_holds_up_none_that_want_others(
     act: Callable[[list[Any]], bool],
 ) -> None:
     other_connection.set_autocommit(False)
-    where = fences_sql.held(server_of(connection), [neighbours[0].claim])
-    statement = fences_sql.lock(server_of(connection), where)
+    where = moves_sql.held(server_of(connection), [neighbours[0].claim])
+    statement = moves_sql.lock(server_of(connection), where)
     with other_connection.cursor() as cursor:  # as a handler that has acked in its open transaction
         cursor.execute(statement.sql, statement.params)
         assert [row[0] for row in cursor.fetchall()] == [neighbours[0].pk]

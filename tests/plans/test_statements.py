@@ -19,7 +19,7 @@ from django_dbqueue.databases import Claim, server_of
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.models import Message
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker import idle_poll_sql
 from django_dbqueue.worker.idle_poll_sql import EXPIRED, READY
 from tests.plans import crowd
@@ -175,10 +175,10 @@ def test_a_whole_batch_is_found_by_the_primary_key(table: Table) -> None:
     claims = [Claim(claim.id, place + 1) for place, claim in enumerate(table.running)]
     ids = [claim.id for claim in claims]
     for statement in (
-        fences_sql.settle(server, changes_sql.ack(server), claims),
-        fences_sql.settle(server, changes_sql.ack(server), table.running),
+        moves_sql.settle(server, moves_sql.ack(server), claims),
+        moves_sql.settle(server, moves_sql.ack(server), table.running),
         take_ids(server, ids),
-        fences_sql.settle(server, changes_sql.remove(), claims),
+        moves_sql.settle(server, moves_sql.remove(), claims),
         archive_sql.lock_finished(server, ids),
         archive_sql.lock_dead(server, ids, 60.0),
         archive_sql.copy_to_archive(server, ids),
@@ -199,7 +199,7 @@ def test_a_whole_batch_is_claimed_by_the_claim_index(table: Table) -> None:
 
 
 def test_what_a_worker_holds_is_found_among_the_running_rows(table: Table) -> None:
-    statement = fences_sql.owned(server_of(connection), [crowd.QUEUE, "nothing"], crowd.WORKER)
+    statement = moves_sql.owned(server_of(connection), [crowd.QUEUE, "nothing"], crowd.WORKER)
     plan = plan_of(connection, statement)
     if plan_matters(table):
         assert set(plan.indexes) == {CLAIM}, plan.text

@@ -13,7 +13,7 @@ from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from tests.factories import QUEUE
 from tests.stepper.contenders import claim
 
@@ -35,7 +35,7 @@ def ack_in_a_transaction(message: Message) -> None:
 def ack_as_a_worker(message: Message) -> None:
     """As a worker's batch of acks, which returns what it still held."""
     session = session_of("default")
-    if not settle_claims(session, changes_sql.ack(session.server), [message.claim]):
+    if not settle_claims(session, moves_sql.ack(session.server), [message.claim]):
         raise LeaseLost(message.pk, "ack")
 
 

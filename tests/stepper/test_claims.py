@@ -13,7 +13,7 @@ from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.settle import settling_all
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import Prelude, session_of
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from tests.factories import QUEUE, claimed, let_end, row, stuck, waiting
 from tests.stepper.contenders import claim, places
 from tests.stepper.exploring import Explored
@@ -136,7 +136,7 @@ class Acks:
     def send(self) -> Prelude | None:
         session = session_of("default")
         claims = [message.claim for message in self._messages]
-        return settling_all(session, changes_sql.ack(session.server), claims, {}, None)
+        return settling_all(session, moves_sql.ack(session.server), claims, {}, None)
 
     def committed(self) -> None:
         self.is_committed = True

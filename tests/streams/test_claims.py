@@ -11,7 +11,7 @@ import pytest
 
 from django_dbqueue.claims import claim as claims
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy, StreamLost
-from django_dbqueue.liveness.guardian import Guardian
+from django_dbqueue.liveness.dead_workers import Guardian
 from django_dbqueue.models import Message, Queue, Stream, StreamClaim
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.streams import stream_claimer

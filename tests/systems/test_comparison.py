@@ -10,7 +10,7 @@ import pytest
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.mysql import MYSQL
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.statuses import NEW
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -36,7 +36,7 @@ def test_our_statements_are_quoted_as_they_are_built() -> None:
     built = [
         claims_sql.due(server, ("id",), "q", NEW, 0, 1).sql,
         claims_sql.take_ids(server, [1, 2], take).sql,
-        fences_sql.move(server, changes_sql.ack(server), fences_sql.held(server, [Claim(1, 3), Claim(2, 3)])).sql,
+        moves_sql.move(server, moves_sql.ack(server), moves_sql.held(server, [Claim(1, 3), Claim(2, 3)])).sql,
     ]
     quoted = [part for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) for part in block.split("\n\n")]
     assert len(quoted) == len(built)

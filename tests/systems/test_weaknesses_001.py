@@ -15,8 +15,8 @@ from django.db import DataError, OperationalError, ProgrammingError, connection,
 
 from django_dbqueue.databases import Statement, server_of
 from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.liveness import guardian as guardian_module
-from django_dbqueue.liveness.guardian import Guardian
+from django_dbqueue.liveness import dead_workers as guardian_module
+from django_dbqueue.liveness.dead_workers import Guardian
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession

@@ -12,7 +12,7 @@ from django.db import connection
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.models import Message, Queue, Result
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.testing import run_consumers
 from tests.tasks.running import run
 
@@ -86,7 +86,7 @@ def test_of_a_batch_only_what_was_acked_has_results(jobs: Any) -> None:
     session, claims = session_of("default"), [message.claim for message in messages]
     results = {claim.id: Kept("1", "json", 60.0) for claim in claims}
     held = settle_claims(
-        session, changes_sql.ack(session.server), claims, then=lambda acked: keep(session, results, acked)
+        session, moves_sql.ack(session.server), claims, then=lambda acked: keep(session, results, acked)
     )
     assert held == {claim for claim in claims if claim != claims[2]}
     assert set(Result.objects.values_list("pk", flat=True)) == {claim.id for claim in held}

@@ -14,7 +14,7 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import server_of
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import expired_streams, rescue
-from django_dbqueue.liveness.guardian import RECHECK_AFTER
+from django_dbqueue.liveness.dead_workers import RECHECK_AFTER
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -245,7 +245,7 @@ def test_who_is_late_and_gone_is_checked_again_soon_and_until_he_is_judged(
     maintenance = Maintenance(session_of("default"), (QUEUE,))
     maintenance.run(0.0)
     assert maintenance.until_next(0.0) == pytest.approx(RECHECK_AFTER)
-    monkeypatch.setattr("django_dbqueue.liveness.guardian.PERSISTS", 0.0)
+    monkeypatch.setattr("django_dbqueue.liveness.dead_workers.PERSISTS", 0.0)
     maintenance.run(RECHECK_AFTER)
     assert not Worker.objects.exists()
     maintenance.run(2 * RECHECK_AFTER)

@@ -17,7 +17,7 @@ from django_dbqueue.lifecycle.result_rows import OversizedResult
 from django_dbqueue.models import Failure, Message, Result
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.sessions.retry import is_refused
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker import aftermath
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK, Verdict, decided
@@ -149,7 +149,7 @@ def test_a_supervisor_settles_what_its_dead_child_held_in_the_same_way(settings:
             assert states(messages) == ["y"] + ["gone"] * 4
         return
     with refusing("UPDATE", f"NEW.status = 'n' AND NEW.available_at IS NOT NULL AND OLD.id = {messages[3].pk}"):
-        aftermath._settle(session, changes_sql.release(session.server), claims)
+        aftermath._settle(session, moves_sql.release(session.server), claims)
         assert states(messages) == ["n", "n", "n", "dead", "n"]
 
 

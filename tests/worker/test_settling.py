@@ -14,7 +14,7 @@ from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.settle import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
-from django_dbqueue.statements import changes_sql
+from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -101,7 +101,7 @@ def test_what_its_handler_settled_before_it_was_claimed_again_is_no_loss(
 def test_a_batch_that_names_a_message_under_two_tokens_returns_which_one_held() -> None:
     stale = held()
     new, other = claimed_again(stale), held()
-    change = changes_sql.release(server_of(connections["default"]))
+    change = moves_sql.release(server_of(connections["default"]))
     for order in (1, -1):
         claims = [stale.claim, new.claim, other.claim][::order]
         assert settle_claims(DjangoSession("default"), change, claims) == (

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from django_dbqueue import signals
 from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.liveness.guardian import RECHECK_AFTER, SETTLES, Guardian, blind_spots
+from django_dbqueue.liveness.dead_workers import RECHECK_AFTER, SETTLES, Guardian, blind_spots
 from django_dbqueue.management.common_options import chosen_alias, one_line, seconds, unreadable
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.models import Message

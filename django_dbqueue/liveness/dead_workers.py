@@ -29,7 +29,7 @@ from django_dbqueue.liveness.late_workers import Late, late_workers, lock, worke
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbLater
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements import changes_sql, fences_sql
+from django_dbqueue.statements import moves_sql
 
 RECHECK_AFTER: Final = 0.25
 """Seconds after which a worker that seems to be gone is checked again."""
@@ -158,16 +158,14 @@ class Guardian:
             owned = held_by(self._session, queues, worker.id)
             part = owned[:BATCH]
             free = (
-                self._session.fetch(fences_sql.lock(here, fences_sql.held(here, part), skip_locked=True))
-                if part
-                else []
+                self._session.fetch(moves_sql.lock(here, moves_sql.held(here, part), skip_locked=True)) if part else []
             )
             messages = self._read([row[0] for row in free])
             ids = {row.id for row in messages}
             if ids:
-                change = changes_sql.rescue(here, f"WorkerGone: {worker.evidence}.")
+                change = moves_sql.rescue(here, f"WorkerGone: {worker.evidence}.")
                 change = with_failures(self._session, change, {row.queue for row in messages})
-                move(self._session, change, fences_sql.held(here, [claim for claim in part if claim.id in ids]))
+                move(self._session, change, moves_sql.held(here, [claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
                 workers(self._session).filter(pk=worker.id).delete()

@@ -10,8 +10,8 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.insight.vital_signs import Sign, sign_of_session, sign_of_worker
 from django_dbqueue.liveness.late_workers import is_overdue
-from django_dbqueue.liveness.vital_signs import Sign, sign_of_session, sign_of_worker
 from django_dbqueue.models import StreamClaim
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import Stream

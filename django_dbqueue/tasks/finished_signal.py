@@ -25,8 +25,8 @@ logger = logging.getLogger("django_dbqueue.tasks")
 
 def connect() -> None:
     """Start listening to what ends messages; connecting twice changes nothing."""
-    signals.message_died.connect(_ended, dispatch_uid="django_dbqueue.tasks.endings.died")
-    signals.message_ended.connect(_ended, dispatch_uid="django_dbqueue.tasks.endings.ended")
+    signals.message_died.connect(_ended, dispatch_uid="django_dbqueue.tasks.finished_signal.died")
+    signals.message_ended.connect(_ended, dispatch_uid="django_dbqueue.tasks.finished_signal.ended")
 
 
 def is_heard(name: str, level: int) -> bool:
