@@ -113,7 +113,7 @@
 
   // -- asking ----------------------------------------------------------------------------------------------
 
-  function show(text) {
+  function announce(text) {
     if (trouble.textContent !== text) trouble.textContent = text;
   }
 
@@ -127,7 +127,7 @@
       const isOurs = (answer.headers.get("Content-Type") || "").startsWith("application/json");
       if (answer.status === 403 || (answer.ok && !isOurs)) {
         root.classList.add("dbqueue-old");
-        show(words.refused);
+        announce(words.refused);
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
@@ -137,11 +137,11 @@
       if (!selects()) put(html);
       show(series);
       updated.textContent = `${words.updated} ${new Date().toLocaleTimeString(document.documentElement.lang || undefined)}`;
-      if (root.classList.contains("dbqueue-old")) show(words.reached);
+      if (root.classList.contains("dbqueue-old")) announce(words.reached);
       root.classList.remove("dbqueue-old");
     } catch {
       root.classList.add("dbqueue-old");
-      show(words.unreachable);
+      announce(words.unreachable);
     } finally {
       clearTimeout(patience);
       asking = false;
@@ -160,7 +160,7 @@
     paused = !paused;
     button.textContent = paused ? words.resume : words.pause;
     button.setAttribute("aria-pressed", String(paused));
-    show(paused ? words.paused : words.resumed);
+    announce(paused ? words.paused : words.resumed);
     tick();
   });
   document.addEventListener("visibilitychange", tick);
