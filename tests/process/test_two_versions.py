@@ -47,7 +47,7 @@ import time
 from django_dbqueue import consumer
 
 
-@consumer("shared", lease=3)
+@consumer("shared", lease=float(os.environ.get("LEASE", "3")))
 def handle(message):
     line = f"{os.environ['VERSION']} {message.pk} {message.read_count}\\n"
     log = os.open(os.environ["SHARED_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -166,7 +166,8 @@ def test_both_versions_drain_one_queue_and_handle_each_message_once(
     environment_of: Callable[[str], dict[str, str]],
     tmp_path: Path,
 ) -> None:
-    workers = [start("previous"), start("this")]
+    # Nobody dies here, and on a busy machine a lease of three seconds would expire in a living hand.
+    workers = [start(version, LEASE="600") for version in ("previous", "this")]
     send = "from django_dbqueue.models import Message\nMessage.objects.enqueue_many(range(200), queue='shared')"
     Message.objects.enqueue_many(range(200), queue="shared")
     _run(worker_env | environment_of("previous"), send)
