@@ -13,17 +13,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections import deque
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Generator,
-    Iterator,
-    Mapping,
-    MappingView,
-    Sequence,
-    Set,
-)
+from collections import abc, deque
 from concurrent.futures import Future
 from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager, suppress
 from functools import partial
@@ -104,7 +94,7 @@ def _missing(value: object) -> str | None:
     if issubclass(kind, asyncio.Future | Future):
         return None if value.done() else "waited for"  # type: ignore[attr-defined]
     # before awaitables, which generators of types.coroutine() are too
-    if inspect.isawaitable(value) if issubclass(kind, Generator) else issubclass(kind, Awaitable):
+    if inspect.isawaitable(value) if issubclass(kind, abc.Generator) else issubclass(kind, abc.Awaitable):
         return "awaited"
     if issubclass(kind, partial):
         return "called"
@@ -115,12 +105,12 @@ def _missing(value: object) -> str | None:
 
 def _is_iterator(value: Any) -> bool:
     kind = type(value)
-    if issubclass(kind, Generator | AsyncGenerator):
+    if issubclass(kind, abc.Generator | abc.AsyncGenerator):
         return True
     if any(hasattr(kind, name) for name in _READS):
         return False
     with suppress(Exception):  # a mock has every method, but doesn't iterate over itself
-        return value is (iter(value) if issubclass(kind, Iterator) else aiter(value))
+        return value is (iter(value) if issubclass(kind, abc.Iterator) else aiter(value))
     return False
 
 
@@ -131,9 +121,9 @@ def _parts(value: Any, most: int | None) -> list[object]:
     with suppress(Exception):  # the code of a container that isn't built in may raise anything
         if dataclasses.is_dataclass(kind):
             parts += [getattr(value, each.name, None) for each in dataclasses.fields(kind)]
-        if issubclass(kind, Mapping | MappingView | Sequence | Set) and not issubclass(kind, _OF_PLAIN):
+        if issubclass(kind, abc.Mapping | abc.MappingView | abc.Sequence | abc.Set) and not issubclass(kind, _OF_PLAIN):
             parts += islice(value, most)
-            parts += islice(value.values(), most) if issubclass(kind, Mapping) else ()
+            parts += islice(value.values(), most) if issubclass(kind, abc.Mapping) else ()
     return parts
 
 
