@@ -159,7 +159,7 @@ class Claimer:
 def claim_by_id(
     model: MessageType, session: DjangoSession, message_id: int, *, lease: float, max_reads: int
 ) -> Any | None:
-    """Claim this one message, due or not; return None if it is taken or finished. For tests that need a certain state.
+    """Claim this one message, due or not; return None if it is claimed or finished. For tests that need some state.
 
     One of a group needs no turn: it leaves its line, and gets a ticket even if all of its group are out.
     """

@@ -1,4 +1,4 @@
-"""Rows that the server keeps from leaving the table: an archiver names them in the log, passes by, and goes on.
+"""Rows that the server keeps from leaving the table: an archiver names them in the log, passes by, and continues.
 
 Usually a row of the project's own points to them, by a foreign key with a constraint (``dbqueue.W023``). It is asked
 first: where constraints are checked at the commit, and the commit is a caller's, it would be too late. Whatever else
