@@ -45,7 +45,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W020 | tasks whose results can't be kept, since acked messages are deleted   |
 | W021 | a module of consumers that queries the database while it is imported  |
 | W022 | tasks without a queue go to one that has a consumer                   |
-| W023 | a foreign key to messages, which keeps them in their table            |
+| W023 | a foreign key to rows that the queue deletes, which keeps them        |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """

@@ -25,7 +25,7 @@ from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.moves import untied
 from django_dbqueue.lifecycle.settle import Short
 from django_dbqueue.sessions.django_session import Ahead, DjangoSession, MessageType
-from django_dbqueue.sessions.retry import is_passing, is_refused
+from django_dbqueue.sessions.retry import is_doubtful, is_passing, is_refused
 from django_dbqueue.states.spent import is_spent
 
 WAITED_SHARE = 0.1
@@ -89,7 +89,7 @@ class Claimer:
             try:
                 claimed, spent = self.session.outermost(ask, passing=self._passes)
             except (Short, DatabaseError) as error:
-                if self._beside is None or not (isinstance(error, Short) or is_refused(error)):
+                if self._beside is None or not (isinstance(error, Short) or is_refused(error) or is_doubtful(error)):
                     raise
                 self._beside.refused()
                 self._beside = None

@@ -55,9 +55,9 @@ def test_what_a_foreign_key_keeps_from_being_deleted_is_done_and_stays(
         settler.flush()
         assert states(messages) == ["gone"] * at + ["y"] + ["gone"] * (8 - at)
     assert (len(settler), len(settler._holding), board.counter("done")) == (0, 0, 9)
-    [said] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert f"message {messages[at].pk} " in said
-    assert "IntegrityError" in said
+    [logged] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert f"message {messages[at].pk} " in logged
+    assert "IntegrityError" in logged
 
 
 def test_beside_a_claim_it_keeps_nobody_from_being_claimed(settler: Settler, settings: Any) -> None:
