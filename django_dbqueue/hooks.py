@@ -15,7 +15,7 @@ PROPAGATED: Final = frozenset({"traceparent", "tracestate", "baggage", "sentry-t
 """Headers that say in which trace a message was sent, and not what is in it."""
 FLUSHED_WITHIN: Final = 2.0
 """Seconds for which an ending process waits for its instruments."""
-FAILED: Final = "an instrument failed; what it watches goes on"
+FAILED: Final = "an instrument failed; what it watches continues"
 
 logger = logging.getLogger("django_dbqueue.hooks")
 

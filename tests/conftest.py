@@ -20,6 +20,7 @@ from tests.whole_server import WholeServer
 if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
 
+pytest_plugins = ["tests.alarm"]
 ROOT = Path(__file__).resolve().parent.parent
 ASKING = {"db", "transactional_db", "database"}
 """Fixtures of those that ask a database."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.left_out import BROWSER
 from tests.mutants.planted import read_all
-from tests.servers.change import ROOT
+from tests.servers.change import ROOT, helpers
 from tests.servers.parts import ON_A_SERVER, Part
 
 OF_ITS_OWN = "what a server makes a difference to"
@@ -20,6 +20,7 @@ STEPPER = "tests/stepper/"
 BY_FOLDER = {
     "django_dbqueue/contrib/": ["tests/otel/", "tests/sentry/", "tests/monitors/"],
     "django_dbqueue/importers/": ["tests/importers/"],
+    "django_dbqueue/locale/": ["tests/admin/test_in_german.py"],
     "django_dbqueue/management/": ["tests/commands/test_endings.py", "tests/commands/test_at_a_terminal.py"],
     "django_dbqueue/schedules/": ["tests/schedules/test_cron.py"],
     "django_dbqueue/spark/": ["tests/spark/"],
@@ -68,7 +69,7 @@ WALKED = ["tests/test_docs.py::test_the_page_does_what_it_shows"]
 NIGHT = (
     # tools of ours, the site, and the pages that are followed
     "tests/tools/test_mutants.py",
-    "tests/tools/test_benchmark_*.py",
+    *(f"tests/tools/test_benchmark_{each}.py" for each in ("faults", "instruments", "peers", "queue")),
     "tests/tools/test_release.py",
     "tests/tools/test_site.py",
     "tests/pages/test_*_page.py",
@@ -182,7 +183,7 @@ KILLS_ON_POSTGRESQL = (
     *(f"tests/process/test_{each}.py" for each in ("bank", "late_claim", "listening", "pools")),
     "tests/process/test_guardian.py::test_a_whole_worker_that_was_killed_is_found_by_another_long_before_its_lease_of_ten_minutes",
 )
-ON_SPARK_ALONE = ("django_dbqueue/spark/", "django_dbqueue/streams/")
+ON_SPARK_ALONE = ("django_dbqueue/spark/", "django_dbqueue/streams/", *helpers("tests/spark"))
 ON_SPARK = (
     "tests/spark/test_consuming.py::test_a_queue_is_drained_into_parquet_exactly_once_and_acked_to_the_last",
     "tests/spark/test_consuming_faults.py::test_a_kill_of_the_jvm_and_the_runner_doubles_and_loses_nothing[in a task]",
@@ -260,7 +261,10 @@ PARTS: Mapping[str, Sequence[Part]] = {
             ["sqlite"],
             [*IN_A_BROWSER, *PAGES],
             marks="not nightly",
-            touched=["django_dbqueue/admin/", "django_dbqueue/templates/", "django_dbqueue/static/"],
+            touched=[
+                *(f"django_dbqueue/{each}/" for each in ("admin", "templates", "static")),
+                *helpers("tests/admin"),
+            ],
         ),
         Part("the site", ["sqlite"], ["tests/tools/test_site.py"], touched=["docs/"]),
         *(
@@ -272,20 +276,14 @@ PARTS: Mapping[str, Sequence[Part]] = {
             ["mariadb", "postgres"],
             ["tests/plans"],
             marks="slow and not nightly and not spark",
-            touched=["django_dbqueue/databases/", "django_dbqueue/migrations/"],
+            touched=[
+                "django_dbqueue/*_sql.py",
+                *(f"django_dbqueue/{each}/" for each in ("databases", "migrations", "models", "states")),
+                *helpers("tests/plans", "tests/scale"),
+            ],
         ),
     ],
 }
 
-CHANGED = (
-    Part("what has changed", ["sqlite"], ["tests"], at_once=0),
-    *(Part("what has changed", [server], tests, marks=ON_A_SERVER, at_once=0) for server, tests in OF_A_SERVER.items()),
-    Part("what has changed of kills", ["mariadb"], KILLS, marks=ON_A_SERVER, at_once=0),
-    Part("what has changed of kills", ["postgres"], KILLS_ON_POSTGRESQL, marks=ON_A_SERVER, at_once=0),
-    Part("what has changed on Spark", ["mariadb"], ["tests/spark"], marks="spark and not nightly", at_once=0),
-)
-"""Where a test file runs that the change adds or edits."""
-MOST_FILES = 30
-"""How many of these have the time of the gate. A change of more is one of many small ones: see what it adds."""
 QUICK = ("facts", "sqlite")
 """Parts of the gate that need no server and few minutes."""

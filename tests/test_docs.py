@@ -174,11 +174,11 @@ def test_every_routine_is_documented() -> None:
 
 
 def test_every_check_is_documented() -> None:
-    checks = [
-        *(ROOT / "django_dbqueue" / "checks").glob("*.py"),
-        ROOT / "django_dbqueue" / "tasks" / "backend_checks.py",
-    ]
-    ids = {id_ for file in checks for id_ in re.findall(r'"(dbqueue\.[EW]\d+)"', file.read_text())}
+    ids = {
+        id_
+        for file in (ROOT / "django_dbqueue").rglob("*.py")
+        for id_ in re.findall(r'"(dbqueue\.[EW]\d+)"', file.read_text())
+    }
     assert ids
     assert ids == set(re.findall(r"^\| `(dbqueue\.[EW]\d+)` \|", SETTINGS, re.MULTILINE))
 

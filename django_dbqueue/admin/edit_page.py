@@ -1,4 +1,4 @@
-"""The page on which a payload is edited: its POST sends the message anew, and drops the old one.
+"""The page on which a payload is edited: its POST sends the message again, and drops the old one.
 
 Whoever edits must see all of the payload, so it needs the permission for payloads too, and what is redacted can't be
 edited: the mark in place of a value would be sent.
@@ -106,7 +106,7 @@ class Editing:
             messages.warning(request, sentence(message, CHANGED))
             return HttpResponseRedirect(self._url("change", quote(pk)))
         if form.is_valid() and (new := self._send(request, message, form)) is not None:
-            text = _("Message #%(old)s was sent anew as #%(new)s.") % {"old": message.pk, "new": new.pk}
+            text = _("Message #%(old)s was sent again as #%(new)s.") % {"old": message.pk, "new": new.pk}
             messages.success(request, text)
             return HttpResponseRedirect(self._url("change", quote(new.pk)))
         return self._page(request, message, form, Seen.of(message))
@@ -119,7 +119,7 @@ class Editing:
             with session.transaction():
                 rows = Message.objects.using(session.using)
                 new = rows.send_edited(message, form.cleaned_data["payload"], by=user.get_username())
-                text = f"Sent anew with an edited payload: #{new.pk}."
+                text = f"Sent again with an edited payload: #{new.pk}."
                 logbook.note(user, [message], CHANGE, text)
             return new
 
@@ -151,7 +151,7 @@ class Editing:
 def why_not(message: Any) -> str:
     """Say why the payload of a message can't be edited; '' if it can."""
     if message.stage is Stage.CLAIMED:
-        return _("It is taken: release it first.")
+        return _("It is claimed: release it first.")
     if message.flow is not None and message.stage is not Stage.FINISHED:
         return _("It is part of a flow: those that wait for it would not wait for the new one.")
     if message.content_type not in (codecs.JSON, codecs.TEXT):
@@ -160,7 +160,7 @@ def why_not(message: Any) -> str:
     if content.hidden:
         return content.hidden
     if content.headers_broken:
-        return _("Its headers can't be decoded, so they can't be sent anew.")
+        return _("Its headers can't be decoded, so they can't be sent again.")
     if is_redacting() and (content.payload, content.headers) != (message.payload, message.headers):
         return _("Parts of it are redacted, and would be lost.")
     return ""

@@ -41,10 +41,11 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E023 | a backend of tasks that can't be imported                             |
 | E024 | a module of consumers that can't be imported                          |
 | E025 | tables under other names than the queue's statements use              |
+| E026 | a consumer or tasks that have the queue of bulk operations            |
 | W020 | tasks whose results can't be kept, since acked messages are deleted   |
 | W021 | a module of consumers that queries the database while it is imported  |
 | W022 | tasks without a queue go to one that has a consumer                   |
-| W023 | a foreign key to messages, which keeps them in their table            |
+| W023 | a foreign key to rows that the queue deletes, which keeps them        |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """
@@ -54,7 +55,12 @@ from __future__ import annotations
 from django.core import checks
 
 from django_dbqueue.checks.database import check_alias, check_databases
-from django_dbqueue.checks.extras_checks import check_consumers, check_extras, check_task_backends
+from django_dbqueue.checks.extras_checks import (
+    check_consumers,
+    check_extras,
+    check_queues_of_consumers,
+    check_task_backends,
+)
 from django_dbqueue.checks.foreign_key_checks import check_foreign_keys
 from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.checks.table_names import check_table_names
@@ -71,14 +77,15 @@ def register() -> None:
     checks.register(check_foreign_keys)
     checks.register(check_task_backends)
     checks.register(check_consumers)
+    checks.register(check_queues_of_consumers)
     checks.register(check_databases, checks.Tags.database)
     let_django_check_them()
 
 
 def check_project() -> list[checks.CheckMessage]:
-    """Return what is wrong with the settings, those of tasks included, whatever the database."""
+    """Return what is wrong with the settings and with what tasks and consumers declare, whatever the database."""
     of_tasks = check_task_backends() or [message for each in backends().values() for message in each.check()]
-    return [*check_settings(), *check_table_names(), *check_extras(), *of_tasks]
+    return [*check_settings(), *check_table_names(), *check_extras(), *check_queues_of_consumers(), *of_tasks]
 
 
 def blocking_errors(alias: str) -> list[checks.CheckMessage]:

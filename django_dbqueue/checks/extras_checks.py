@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 from django.core import checks
 from django.db import Error
 
 from django_dbqueue import conf
+from django_dbqueue.checks.settings_checks import INSTALL, check_settings
 from django_dbqueue.consumers import consumer_modules
+from django_dbqueue.consumers.registry import Consumer, functions, plan_of
+from django_dbqueue.consumers.reserved import check_reserved
+from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.tasks.backends_in_use import unimportable
 
 
@@ -57,6 +62,31 @@ def check_consumers(**_: object) -> list[checks.CheckMessage]:
         )
         for module, error in consumer_modules.unimportable().items()
     ]
+
+
+def check_queues_of_consumers(**_: object) -> list[checks.CheckMessage]:
+    """Check the queues and the schedules of the consumers that can be imported, once the settings are valid."""
+    if any(message.is_serious() for message in check_settings()):
+        return []
+    consumer_modules.unimportable()
+    return [
+        message for each in functions().values() for message in (*check_reserved(each.queue, each.name), *_plan(each))
+    ]
+
+
+def _plan(each: Consumer) -> Iterator[checks.CheckMessage]:
+    try:
+        plan_of(each)
+    except InvalidSchedule as error:
+        yield checks.Error(
+            f"The cron of the consumer {each.name} is not a valid schedule. {error}",
+            hint="No worker can start until it is.",
+            id="dbqueue.E006",
+        )
+    except SchedulesNotInstalled as error:
+        yield checks.Error(
+            f"The due times of the consumer {each.name} can't be computed. {error}", hint=INSTALL, id="dbqueue.E007"
+        )
 
 
 def _is_installed(module: str) -> bool:

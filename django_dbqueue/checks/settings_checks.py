@@ -21,7 +21,7 @@ from django_dbqueue.schedules import declarations
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
 _GIBIBYTE: Final = 1024**3
-_INSTALL: Final = "Install it wherever workers run, or leave SCHEDULES out."
+INSTALL: Final = "Install it, or declare no schedules. Where only workers have it, silence dbqueue.E007 elsewhere."
 
 
 def _queue_name(value: object) -> str | None:
@@ -177,7 +177,7 @@ def _schedules(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
                 id="dbqueue.E006",
             )
         except SchedulesNotInstalled as error:
-            yield checks.Error(f"{place}: its due times can't be computed. {error}", hint=_INSTALL, id="dbqueue.E007")
+            yield checks.Error(f"{place}: its due times can't be computed. {error}", hint=INSTALL, id="dbqueue.E007")
             return
 
 

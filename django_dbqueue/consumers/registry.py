@@ -258,18 +258,19 @@ def has_consumer(queue: str) -> bool | None:
 
 def plans() -> list[declarations.Plan]:
     """Return every schedule: those of the settings, and those of the consumers, named after their queue."""
-    declared = declarations.of_settings()
-    names = {plan.name for plan in declared}
-    for each in _registry.values():
-        if each.schedule is None:
-            continue
-        if each.queue in names:
-            raise InvalidSchedule(
-                f"Two schedules are named {each.queue!r}: that of the consumer {each.name}, which has its queue's "
-                f"name, and one of {conf.NAME}['SCHEDULES']. Give the latter another name."
-            )
-        declared.append(declarations.read(each.queue, each.schedule))
-    return declared
+    return [*declarations.of_settings(), *filter(None, map(plan_of, _registry.values()))]
+
+
+def plan_of(each: Consumer) -> declarations.Plan | None:
+    """Return a consumer's schedule; InvalidSchedule or SchedulesNotInstalled if no worker can start with it."""
+    if each.schedule is None:
+        return None
+    if each.queue in conf.get("SCHEDULES"):
+        raise InvalidSchedule(
+            f"Two schedules are named {each.queue!r}: that of the consumer {each.name}, which has its queue's "
+            f"name, and one of {conf.NAME}['SCHEDULES']. Give the latter another name."
+        )
+    return declarations.read(each.queue, each.schedule)
 
 
 def functions() -> dict[str, Consumer]:

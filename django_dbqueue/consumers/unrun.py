@@ -2,25 +2,33 @@
 
 What contains a ``yield``, or is async behind a decorator that isn't, does nothing when it is called. Whoever takes its
 return for success has lost the work.
+
+Any iterator may hide it, so all are refused but files and cursors, which only read. What can be iterated over again,
+such as a queryset, is data, and so is a function in a container. The attributes of objects are searched only in
+dataclasses.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Generator
+from collections import abc, deque
 from concurrent.futures import Future
-from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager
+from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager, suppress
 from functools import partial
-from itertools import starmap
+from itertools import islice
 from types import FunctionType, MethodType
 from typing import Any, Final
 
 _PLAIN: Final = frozenset((type(None), bool, int, float, str, bytes))
-_LAZY: Final = (map, filter, starmap)
-"""They call a function once somebody asks for the next value."""
-_FUNCTIONS: Final = (FunctionType, MethodType, partial)
+_OF_PLAIN: Final = (str, bytes, bytearray, memoryview, range)
+_BUILTIN: Final = (dict, list, tuple, set, frozenset, deque)
+_MOST_PARTS: Final = 10_000
+"""Of all containers that aren't built in: they may make their parts as these are read, without an end."""
+_READS: Final = ("readline", "fetchone")
+"""What files have, and cursors of databases."""
+_FUNCTIONS: Final = (FunctionType, MethodType)
 _ADVICE: Final = {
     "awaited": "Write it as async def, without a decorator that hides it, and let it await what it calls.",
     "ran to its end": "Remove the yield or the lazy call, or run all of it before it returns.",
@@ -30,7 +38,7 @@ _ADVICE: Final = {
 
 
 def refuse_unrun(name: str, returned: object) -> None:
-    """Raise TypeError if what a function returned has yet to run, also in a list, tuple, set or dict."""
+    """Raise TypeError if what a function returned has yet to run, also in a container."""
     if (text := unrun_text(name, returned)) is not None:
         raise TypeError(text)
 
@@ -52,7 +60,8 @@ def unrun_text(name: str, returned: object) -> str | None:
 def _unrun_in(returned: object) -> tuple[str, str] | None:
     """Return what of a value has yet to run, and what nobody has done with it."""
     found: tuple[str, str] | None = None
-    seen: set[int] = set()
+    seen: dict[int, object] = {}  # kept, so that nothing else gets an id that is in here
+    made = 0
     waiting: list[object] = [returned]
     while waiting:
         value = waiting.pop()
@@ -65,8 +74,11 @@ def _unrun_in(returned: object) -> tuple[str, str] | None:
                 found = f"{place}{_named(value)}", verb
             _close(value)
         elif id(value) not in seen:
-            seen.add(id(value))
-            waiting += reversed(_parts(value))
+            seen[id(value)] = value
+            most = None if issubclass(type(value), _BUILTIN) else max(_MOST_PARTS - made, 0)
+            parts = _parts(value, most)
+            made += 0 if most is None else len(parts)
+            waiting += reversed(parts)
     return found
 
 
@@ -82,22 +94,37 @@ def _missing(value: object) -> str | None:
     if issubclass(kind, asyncio.Future | Future):
         return None if value.done() else "waited for"  # type: ignore[attr-defined]
     # before awaitables, which generators of types.coroutine() are too
-    if inspect.isawaitable(value) if issubclass(kind, Generator) else issubclass(kind, Awaitable):
+    if inspect.isawaitable(value) if issubclass(kind, abc.Generator) else issubclass(kind, abc.Awaitable):
         return "awaited"
-    if issubclass(kind, Generator | AsyncGenerator) or kind in _LAZY:
-        return "ran to its end"
+    if issubclass(kind, partial):
+        return "called"
     if issubclass(kind, _GeneratorContextManager | _AsyncGeneratorContextManager):
         return _missing(value.gen)  # type: ignore[attr-defined]
-    return None
+    return "ran to its end" if _is_iterator(value) else None
 
 
-def _parts(value: object) -> list[object]:
+def _is_iterator(value: Any) -> bool:
     kind = type(value)
-    if issubclass(kind, dict):
-        return [*dict.keys(value), *dict.values(value)]  # type: ignore[arg-type]
-    if issubclass(kind, list | tuple | set | frozenset | deque):
-        return list(value)  # type: ignore[call-overload,no-any-return]
-    return []
+    if issubclass(kind, abc.Generator | abc.AsyncGenerator):
+        return True
+    if any(hasattr(kind, name) for name in _READS):
+        return False
+    with suppress(Exception):  # a mock has every method, but doesn't iterate over itself
+        return value is (iter(value) if issubclass(kind, abc.Iterator) else aiter(value))
+    return False
+
+
+def _parts(value: Any, most: int | None) -> list[object]:
+    """Return what a dataclass or a container has in it, of the latter at most this many values."""
+    kind = type(value)
+    parts: list[object] = []
+    with suppress(Exception):  # the code of a container that isn't built in may raise anything
+        if dataclasses.is_dataclass(kind):
+            parts += [getattr(value, each.name, None) for each in dataclasses.fields(kind)]
+        if issubclass(kind, abc.Mapping | abc.MappingView | abc.Sequence | abc.Set) and not issubclass(kind, _OF_PLAIN):
+            parts += islice(value, most)
+            parts += islice(value.values(), most) if issubclass(kind, abc.Mapping) else ()
+    return parts
 
 
 def _named(value: object) -> str:

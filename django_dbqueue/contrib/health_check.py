@@ -18,7 +18,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 
 WARNINGS = ("dead", "paused")
-"""Problems that somebody should see to, while the queue goes on."""
+"""Problems that somebody should see to, while the queue continues."""
 
 
 @dataclasses.dataclass

@@ -35,6 +35,8 @@ class Driver(NamedTuple):
     is_open: Callable[[Any], bool]
     has_begun: Callable[[Any], bool]
     """Whether a transaction begun by SQL is open; on MySQL, whatever may have been begun is ended."""
+    state: Callable[[Any], object]
+    """What calls of its functions and its attributes have changed of it, to be compared; costs no round trip."""
     greeted: Callable[[Any], int | None]
     """The session's id from the server's greeting (32 bits), if the driver keeps it; a pooler sends its own."""
     many_by: str = ""
@@ -87,12 +89,39 @@ def _mysql_has_begun(raw: Any) -> bool:
     return False
 
 
+class _Counted:
+    """A function of a connection, and how often it was called."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call, self.times = call, 0
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        self.times += 1
+        return self._call(*args, **options)
+
+
+def _mysql_state(raw: Any) -> int:
+    times = 0
+    for name in ("select_db", "change_user", "set_character_set", "set_server_option"):
+        call = getattr(raw, name, None)
+        if isinstance(call, _Counted):
+            times += call.times
+        elif call is not None:
+            setattr(raw, name, _Counted(call))
+    return times
+
+
+def _attributes(*names: str) -> Callable[[Any], object]:
+    return lambda raw: [getattr(raw, name, None) for name in names]
+
+
 MYSQL_DRIVER: Final = Driver(
     "MySQLdb",
     connect=_mysql_connect,
     execute=_mysql_execute,
     is_open=lambda raw: bool(raw.open),
     has_begun=_mysql_has_begun,
+    state=_mysql_state,
     greeted=lambda raw: int(raw.thread_id()) % 2**32 if hasattr(raw, "thread_id") else None,
     many_by="MySQLdb",
     options=(
@@ -121,6 +150,9 @@ POSTGRESQL_DRIVER: Final = Driver(
     execute=lambda _raw, cursor, statement: cursor.execute(statement.sql, statement.params),
     is_open=lambda raw: not raw.closed,
     has_begun=lambda raw: bool(raw.info.transaction_status),
+    state=_attributes(
+        "read_only", "isolation_level", "deferrable", "row_factory", "cursor_factory", "prepare_threshold"
+    ),
     greeted=lambda raw: int(raw.info.backend_pid) if hasattr(raw, "info") else None,
     many_by="psycopg",
     options=("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "service", "passfile", "options"),
@@ -150,5 +182,6 @@ SQLITE_DRIVER: Final = Driver(
     execute=_sqlite_execute,
     is_open=_sqlite_is_open,
     has_begun=lambda raw: bool(raw.in_transaction),
+    state=_attributes("isolation_level", "row_factory", "text_factory"),
     greeted=lambda _raw: None,
 )

@@ -7,6 +7,7 @@ no code, words of the text. They are told apart, so nobody needs to know whose e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sqlite3 import SQLITE_ERROR
 from typing import Final, Literal
 
 Kind = Literal[
@@ -22,12 +23,14 @@ Kind = Literal[
     "shut out",  # the server doesn't let the account in
     "waited",  # a wait for somebody's lock timed out
     "no memory",  # of the server, or of its client
+    "unable",  # it can't write, or run a statement to its end, now: full disk, read-only, a broken table, a time limit
     "unshowable",  # the server can't show a list because a statement in it has a four-byte character
     "untrusted",  # only an administrator may create a stored function, because of the binary log
     "characters",  # the column's character set lacks one
 ]
-"""Whatever is not *refused* counts as an outage, after which the same statement is repeated: a lost connection, a full
-disk, a missing table, a missing privilege, a read-only server."""
+"""After an outage the same statement is repeated. What is neither *refused* nor one of these is judged by what the
+server does when it is repeated (``sessions.doubts``): a trigger may fail with any code."""
+OUTAGES: Final[tuple[Kind, ...]] = ("passing", "lost", "full", "denied", "shut out", "waited", "no memory", "unable")
 Codes = frozenset[int | str]
 Errors = Mapping[Kind, Codes]
 
@@ -55,3 +58,10 @@ def is_among(error: BaseException, codes: Codes) -> bool:
         return code.startswith(tuple(each for each in words if len(each) <= _LONGEST_STATE))
     text = str(error).lower()
     return any(each in text for each in words if len(each) > _LONGEST_STATE)
+
+
+def is_of_a_statement(error: BaseException) -> bool:
+    """Return whether it is a server's answer to a statement, and not a lost session, as far as the driver says."""
+    if code_of(error) is None:  # SQLite has one code for all that is not about the file
+        return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == SQLITE_ERROR
+    return bool(code_of(error))

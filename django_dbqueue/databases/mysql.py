@@ -28,6 +28,13 @@ _UNSTORABLE = frozenset(
 """NULL, out of range, cut, of another character set or collation (1366, 1300, 1977, 3854, 3988), no number, no JSON."""
 _CHECKED = frozenset({1442, 1644, 3819, 4025})
 """A trigger that can't run, or says no; a CHECK (MySQL, MariaDB)."""
+_UNABLE = frozenset(
+    {*range(1012, 1036), 1036, 1038, 1039, 1046, 1049, *range(1077, 1082), 1099, 1100, 1105, 1114, 1129, 1130, 1135}
+    | {*range(1152, 1162), 1180, 1181, 1182, 1192, 1194, 1195, 1206, 1207, 1223, 1290, 1296, 1297, 1317, 1412, 1598}
+    | {1613, 1615, 1637, 1665, 1712, 1785, 1792, 1813, 1814, 1815, 1836, 1877, 1878, 1932, 1969, 3024, 3100, 3101}
+    | {3168, 3169, *range(2000, 3000)}
+)
+"""Files, disks and broken tables; read-only; no database; packets; the log of changes; ended or timed out; clients."""
 _EXACT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 _ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
 
@@ -53,6 +60,7 @@ class MySQL(Server):
         "hidden": frozenset({1227}),
         "shut out": frozenset({1045}),
         "no memory": frozenset({1037, 1041, 2008}),
+        "unable": _UNABLE,
         "unshowable": frozenset({3854}),
         "untrusted": frozenset({1418, 1419}),
         "characters": frozenset({1366, 3988}),

@@ -18,7 +18,7 @@ LOCK_SECONDS: Final = 1
 
 
 class MySQLPartitionsSQL:
-    """The rest is split anew for each addition; that copies what it has, which is nothing as long as somebody adds."""
+    """The rest is split again for each addition; that copies what it has, which is nothing as long as somebody adds."""
 
     is_transactional: Literal[False] = False
     """A transaction can't undo DDL: each statement commits."""

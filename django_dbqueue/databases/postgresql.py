@@ -40,6 +40,8 @@ class PostgreSQL(Server):
         "full": frozenset({"53300", "too many clients", "too many connections", "remaining connection slots"}),
         "denied": frozenset({"42501"}),
         "no memory": frozenset({"53200"}),
+        # read-only, authorization, no such database, resources, not now, ended by somebody, the system, its files
+        "unable": frozenset({"25", "28", "3D", "53", "55", "57", "58", "F0", "XX"}),
         "characters": frozenset({"22P05"}),
     }
     sessions = PostgreSQLSessionsSQL()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-_ASIDE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|/\*.*?\*/|--[^\n]*", re.DOTALL)
+_ASIDE: Final = r"'[^']*'|\"(?![a-z_]+\")[^\"]*\"|/\*.*?\*/|--[^\n]*"
 _NOTHING: Final = re.compile(r"(?!)")
 
 
@@ -14,12 +14,12 @@ class Traces(NamedTuple):
 
     harmless: re.Pattern[str]
     """What changes no session, besides what no server's does."""
-    aside: re.Pattern[str] = _ASIDE
-    """Literals, names in quotes and comments that are not executed."""
+    aside: re.Pattern[str] = re.compile(_ASIDE, re.DOTALL)
+    """Literals, comments that are not executed, and names in quotes, but not those that a function can have."""
     asks_by: frozenset[str] = frozenset({"SELECT", "WITH", "VALUES"})
-    """First words of statements that may call functions, and do nothing else to a session."""
+    """First words of statements that change a session by the functions that they call, if at all."""
     needles: tuple[str, ...] = ()
-    """Without any of these, in lower case, a question leaves nothing."""
+    """Without any of these, in lower case, a statement does nothing of the following."""
     locks: re.Pattern[str] = _NOTHING
     """Takes a lock by name."""
     changes: re.Pattern[str] = _NOTHING
@@ -34,17 +34,20 @@ MYSQL_TRACES: Final = Traces(
     ),
     asks_by=frozenset({"SELECT", "WITH", "VALUES", "DO"}),
     harmless=re.compile(r"SET\s+(?:TRANSACTION|STATEMENT)\b|LOAD\s+(?:DATA|XML)\b", re.IGNORECASE),
-    needles=("get_lock", ":=", "into"),
+    needles=("get_lock", ":=", "into", "instance"),
     locks=re.compile(r"\bGET_LOCK\s*\(", re.IGNORECASE),
-    changes=re.compile(r":=|\bINTO\s+@", re.IGNORECASE),
+    changes=re.compile(r":=|\bINTO\s+@|\bLOCK\s+INSTANCE\b", re.IGNORECASE),
     release="DO RELEASE_ALL_LOCKS()",
 )
 POSTGRESQL_TRACES: Final = Traces(
+    aside=re.compile(r"\b[eE]'(?:\\.|[^'\\])*'|\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$|" + _ASIDE, re.DOTALL),
     harmless=re.compile(r"SET\s+(?:LOCAL|TRANSACTION|CONSTRAINTS)\b|DECLARE\b(?!.*\bHOLD\b)", re.I | re.DOTALL),
     needles=("advisory_lock", "set_config", "into"),
     locks=re.compile(r"\bpg_(?:try_)?advisory_lock", re.IGNORECASE),
     changes=re.compile(
-        r"\bset_config\s*\((?!.*,\s*true\s*\))|\bINTO\s+(?:LOCAL\s+|GLOBAL\s+)?TEMP", re.IGNORECASE | re.DOTALL
+        r"\bset_config\b\"?\s*\((?![^()]*,\s*true\s*\))|"
+        r"(?<!INSERT )\bINTO\s+(?:LOCAL\s+|GLOBAL\s+)?TEMP(?:ORARY)?\s",
+        re.IGNORECASE,
     ),
     release="SELECT pg_advisory_unlock_all()",
 )

@@ -108,7 +108,6 @@ def _consumers() -> Iterable[Finding]:
     try:
         registry.autodiscover()
         found = sorted(registry.registered())
-        registry.plans()
     except Exception as error:  # a module of the project may raise anything when it is imported
         yield problem(
             _("The consumers can't be loaded: %(kind)s: %(error)s")

@@ -49,7 +49,7 @@ def groups(database: ExaminedDatabase) -> Iterable[Finding]:
     found = [*_left_behind(database), *_lost(database), *_kept_by_ended(database), *_gone(database)]
     yield from found
     if not found:
-        yield fine(_("Every group goes on: no place in one is free while somebody waits, or kept by what has ended."))
+        yield fine(_("Every group continues: no place in one is free while somebody waits, or kept by what has ended."))
 
 
 def _left_behind(database: ExaminedDatabase) -> Iterator[Finding]:
@@ -62,10 +62,10 @@ def _left_behind(database: ExaminedDatabase) -> Iterator[Finding]:
         first = behind[0]
         yield warning(
             ngettext(
-                "%(count)s group could go on and doesn't: in group %(group)s of queue %(queue)s, #%(id)s waits for a "
-                "place that is free.",
-                "%(count)s groups could go on and don't: in group %(group)s of queue %(queue)s, for example, #%(id)s "
-                "waits for a place that is free.",
+                "%(count)s group could continue and doesn't: in group %(group)s of queue %(queue)s, #%(id)s waits for "
+                "a place that is free.",
+                "%(count)s groups could continue and don't: in group %(group)s of queue %(queue)s, for example, "
+                "#%(id)s waits for a place that is free.",
                 len(behind),
             )
             % {"count": grouped(len(behind)), "group": first.name, "queue": first.queue, "id": first.id},

@@ -20,8 +20,6 @@ from django_dbqueue.failures import failures_sql
 from django_dbqueue.failures.fingerprint import Kind, kind_of
 from django_dbqueue.statements.events_sql import FAILURES
 
-AT_ONCE: Final = 500
-"""Groups that are looked up at a time."""
 TRIES: Final = 20
 """How often a group may be deleted between our INSERT and our read before we give up."""
 
@@ -87,22 +85,3 @@ def _make(session: Session, queue: str, kind: Kind) -> int:
         f"The group of failures {kind.exception} of queue {queue!r} was deleted {TRIES} times while it was made: "
         "try again."
     )
-
-
-def forget_failures(session: Session, *, age: float, after: int = 0) -> int:
-    """Delete groups older than ``age`` seconds that have no event left, among a batch after an id.
-
-    Return the id to continue after, or 0 when all were checked. A failure that coincides with the deletion of its group
-    belongs to none; the next one creates the group again.
-    """
-    server = session.server
-    rows = session.fetch(failures_sql.forgotten(server, after, age, AT_ONCE))
-    ids = [row[0] for row in rows if row[1]]
-    if ids:
-        session.outermost(partial(_forget, session, ids))
-    return int(rows[-1][0]) if len(rows) == AT_ONCE else 0
-
-
-def _forget(session: Session, ids: Sequence[int]) -> None:
-    with session.transaction():
-        session.run(failures_sql.delete(session.server, ids))

@@ -6,7 +6,7 @@ became of the messages that they come from; and the gates, and asks which are op
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,8 @@ from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.flows.flow_rows import ranges_of
 from django_dbqueue.lifecycle import flow_moves, flows_sql
 from django_dbqueue.lifecycle.flows_sql import WHEN_DONE
+from django_dbqueue.lifecycle.left_behind import LeftBehind
+from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 
 STEP: Final = 500
@@ -31,6 +33,7 @@ class FlowKeeper:
     _edge: tuple[int, int] = (0, 0)
     _gate: int = 0
     _old: int = 0
+    _left: LeftBehind = field(default_factory=partial(LeftBehind, "Flow"))
 
     def turn(self) -> bool:
         """Look at the next edges and gates; return whether more are left than one turn looks at."""
@@ -42,17 +45,21 @@ class FlowKeeper:
         rows = self.session.fetch(flow_parts_sql.old(self.session.server, self._old, age, OLD))
         for (flow,) in rows:
             if not self._is_left(flow):
-                self.session.outermost(partial(self._forget, flow))
+                apart(self._left.unmet([flow]), self._forget, self._left.refused)
         self._old = rows[-1][0] if len(rows) == OLD else 0
 
     def _is_left(self, flow: int) -> bool:
         _, chunks = ranges_of(self.session, flow)
         return any(self.session.fetch(flow_parts_sql.any_of(self.session.server, flow, ranges)) for ranges in chunks)
 
-    def _forget(self, flow: int) -> None:
-        with self.session.transaction():
-            for statement in flow_parts_sql.forget(self.session.server, flow):
-                self.session.run(statement)
+    def _forget(self, flows: list[int]) -> None:
+        def forget() -> None:
+            with self.session.transaction():
+                for flow in flows:
+                    for statement in flow_parts_sql.forget(self.session.server, flow):
+                        self.session.run(statement)
+
+        self.session.outermost(forget)
 
     def _check_edges(self) -> bool:
         for _ in range(AT_ONCE // STEP):

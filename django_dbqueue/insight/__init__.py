@@ -1,1 +1,1 @@
-"""What ended, when, and how long it took: counted by the workers, and read by the console."""
+"""What only reads or counts: why a message is stuck, who holds it, how deep queues are, what ended and when."""

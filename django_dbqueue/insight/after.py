@@ -45,7 +45,7 @@ def why_it_is_after(message: Message) -> Why | None:
         return Why(
             "after_dead", _("It waits for #%(id)s, which is dead.") % {"id": number}, tuple(evidence),
             verbs=("reject", "drop"), behind=number, error=message.error,
-            advice=_("Requeue or drop #%(id)s: then the flow goes on.") % {"id": number},
+            advice=_("Requeue or drop #%(id)s: then the flow continues.") % {"id": number},
         )  # fmt: skip
     wanted = _("It waits until #%(id)s is dead.") if needs == WHEN_DEAD else _("It waits for #%(id)s of its flow.")
     sentence = wanted % {"id": number}
@@ -62,8 +62,10 @@ def holds_its_flow(message: Message) -> tuple[str, ...]:
     if not waiting:
         return ()
     text = ngettext(
-        "%(count)s message of its flow waits for it, and goes on when it is requeued, dropped or purged: %(messages)s.",
-        "%(count)s messages of its flow wait for it, and go on when it is requeued, dropped or purged: %(messages)s.",
+        "%(count)s message of its flow waits for it, and continues when it is requeued, dropped or purged: "
+        "%(messages)s.",
+        "%(count)s messages of its flow wait for it, and continue when it is requeued, dropped or purged: "
+        "%(messages)s.",
         len(waiting),
     )
     named = ", ".join(f"#{each}" for each in waiting[:NAMED]) + (" …" if len(waiting) > NAMED else "")

@@ -68,7 +68,7 @@ def holds_its_group(message: Message) -> tuple[str, ...]:
     session = message._session
     if not session.fetch(groups_sql.with_ticket(session.server, [(message.lane, message.pk)])):
         return ()
-    text = _("It holds its group %(group)s, which goes on when it is requeued, dropped or purged.")
+    text = _("It holds its group %(group)s, which continues when it is requeued, dropped or purged.")
     return (text % {"group": message.group_name},)
 
 
@@ -104,7 +104,7 @@ def _held(message: Message, dead: Message, before: tuple[str, ...]) -> Why:
     return Why(
         "group_held", _("It waits because #%(id)s is dead, and holds its group %(group)s.") % words, before,
         verbs=("reject", "drop"), error=message.error, behind=dead.pk,
-        advice=_("Requeue or drop #%(id)s: then the group goes on.") % words,
+        advice=_("Requeue or drop #%(id)s: then the group continues.") % words,
     )  # fmt: skip
 
 

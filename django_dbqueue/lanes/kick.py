@@ -1,4 +1,4 @@
-"""The kick: whoever has committed something that may let a lane go on looks afterwards, and lets it."""
+"""The kick: whoever has committed something that may let a lane continue looks afterwards, and lets it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf, hand_over
 
 AT_ONCE: Final = 200
-"""Lanes that one transaction lets go on."""
+"""Lanes that one transaction lets continue."""
 
 
 def kick(

@@ -194,7 +194,7 @@ def refuse_without_commit(session: DjangoSession) -> None:
     if not connection.commit_on_exit if connection.in_atomic_block else not connection.get_autocommit():
         raise TransactionNotAllowed(
             "A message of a group was sent with autocommit off, where Django does not learn of your commit, after "
-            "which the group is to go on: call set_autocommit(True) first."
+            "which the group is to continue: call set_autocommit(True) first."
         )
 
 

@@ -14,10 +14,13 @@ from typing import Any
 
 from django.db import DatabaseError, transaction
 
+from django_dbqueue import conf
 from django_dbqueue.exceptions import LeaseLost, TransactionBroken, TransactionNotAllowed
 from django_dbqueue.lifecycle import moves, settle
 from django_dbqueue.lifecycle.held_message import HeldMessage
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.statements import moves_sql
 
 
 @contextmanager
@@ -42,7 +45,18 @@ def acked_with_their_rows(messages: Sequence[HeldMessage], session: DjangoSessio
             raise TransactionBroken(messages[0].pk) from error
         pairs = zip(messages, earlier, strict=True)
         unsettled = [message for message, before in pairs if message.settlements_pending == before]
+        if any(conf.on_ack(queue) == conf.DELETE for queue in {message.queue for message in unsettled}):
+            unsettled = _ack_what_is_held(unsettled, session)
         if len(messages) == 1 and unsettled:
             moves.settle_one(messages[0], session, "ack", moves.ack_of(session, messages[0].queue))
         elif lost := settle.ack_many(unsettled, session):
             raise LeaseLost(lost[0].pk, "ack")
+
+
+def _ack_what_is_held(messages: Sequence[HeldMessage], session: DjangoSession) -> list[HeldMessage]:
+    """Ack, but keep, the messages that rows point to, perhaps those of this transaction; return the others."""
+    free = LeftBehind().without(session, [message.pk for message in messages])
+    for message in messages:
+        if message.pk not in free:
+            moves.settle_one(message, session, "ack", moves_sql.ack(session.server))
+    return [message for message in messages if message.pk in free]

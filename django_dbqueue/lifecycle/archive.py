@@ -173,8 +173,8 @@ def _move(
 ) -> _Batch | None:
     """Move what a statement locks; return what became of it, or None if another archiver is active and not ``wait``.
 
-    ``may_be_dead``: it may find dead messages, for whose groups life goes on if they were held by them. What the server
-    doesn't let go stays, and the others of the batch leave without it.
+    ``may_be_dead``: it may find dead messages, whose groups continue if they were held by them. What the server doesn't
+    let go stays, and the others of the batch leave without it.
     """
     server = session.server
     while True:

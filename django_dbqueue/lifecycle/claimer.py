@@ -25,7 +25,7 @@ from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.moves import untied
 from django_dbqueue.lifecycle.settle import FewerHeld
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType, Prelude
-from django_dbqueue.sessions.retry import is_passing, is_refused
+from django_dbqueue.sessions.retry import is_doubtful, is_passing, is_refused
 from django_dbqueue.states.spent import is_spent
 
 WAITED_SHARE = 0.1
@@ -89,7 +89,9 @@ class Claimer:
             try:
                 claimed, spent = self.session.outermost(ask, passing=self._passes)
             except (FewerHeld, DatabaseError) as error:
-                if self._partner is None or not (isinstance(error, FewerHeld) or is_refused(error)):
+                if self._partner is None or not (
+                    isinstance(error, FewerHeld) or is_refused(error) or is_doubtful(error)
+                ):
                     raise
                 self._partner.refused()
                 self._partner = None
@@ -159,7 +161,7 @@ class Claimer:
 def claim_by_id(
     model: MessageType, session: DjangoSession, message_id: int, *, lease: float, max_reads: int
 ) -> Any | None:
-    """Claim this one message, due or not; return None if it is taken or finished. For tests that need a certain state.
+    """Claim this one message, due or not; return None if it is claimed or finished. For tests that need some state.
 
     One of a group needs no turn: it leaves its line, and gets a ticket even if all of its group are out.
     """

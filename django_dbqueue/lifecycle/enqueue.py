@@ -125,7 +125,7 @@ def _insert(session: DjangoSession, item: Sealed) -> int | None:
 
 
 def _insert_into_lane(session: DjangoSession, item: Sealed, lane: int) -> int | None:
-    """Insert, parked, and put it into its line; the group goes on after the commit, which wakes workers."""
+    """Insert, parked, and put it into its line; the group continues after the commit, which wakes workers."""
     lane_moves.refuse_without_commit(session)
     with session.transaction():
         message_id = _insert(session, item)

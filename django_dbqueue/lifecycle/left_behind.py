@@ -1,4 +1,4 @@
-"""Rows that the server keeps from leaving the table: an archiver names them in the log, passes by, and goes on.
+"""Rows that the server keeps from leaving a table: who deletes there names them in the log, passes by, and continues.
 
 Usually a row of the project's own points to them, by a foreign key with a constraint (``dbqueue.W023``). It is asked
 first: where constraints are checked at the commit, and the commit is a caller's, it would be too late. Whatever else
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +22,8 @@ TRIED_AGAIN: Final = 3_600.0
 """Seconds after which the same archiver tries a row again."""
 KNOWN: Final = 100_000
 """How many rows an archiver remembers."""
+STAYS: Final = frozenset({"Queue", "Group", "BulkOperation", "Mutex"})
+"""Models whose rows the queue never deletes."""
 NAMED: Final = 20
 """How many ids one line of the log names."""
 
@@ -30,35 +32,46 @@ logger = logging.getLogger("django_dbqueue")
 
 @dataclass(slots=True)
 class LeftBehind:
-    """What one archiver has met, so that it doesn't try, and name, the same rows at every turn."""
+    """What somebody who deletes rows of one model has met, so that the same rows aren't tried, and named, each time."""
 
-    _until: dict[int, float] = field(default_factory=dict)
+    model: str = "Message"
+    _until: dict[Any, float] = field(default_factory=dict)
 
-    def without(self, session: DjangoSession, ids: Sequence[int]) -> list[int]:
-        """Return those that may leave, as far as is known, having named the others; in the archiver's transaction."""
+    @property
+    def met(self) -> int:
+        """How many rows were met."""
+        return len(self._until)
+
+    def unmet(self, keys: Iterable[Any]) -> list[Any]:
+        """Return those that were not refused lately."""
         now = time.monotonic()
-        free = [each for each in ids if self._until.get(each, 0.0) <= now]
-        for key in pointing_to():
+        return [each for each in keys if self._until.get(each, 0.0) <= now]
+
+    def without(self, session: DjangoSession, keys: Iterable[Any]) -> list[Any]:
+        """Return those that may leave, as far as is known, having named the others; in the transaction that deletes."""
+        free = self.unmet(keys)
+        for key in pointing_to(self.model):
             if held := _held(session, key, free):
                 self.add(held, f"{spelled(key)} points there")
                 free = [each for each in free if each not in held]
         return free
 
-    def add(self, ids: Iterable[int], why: str) -> None:
+    def add(self, keys: Iterable[Any], why: str) -> None:
         """Name rows that stay where they are."""
         if len(self._until) > KNOWN:
             self._until.clear()
-        named = sorted(ids)
+        named = sorted(keys)
         self._until |= dict.fromkeys(named, time.monotonic() + TRIED_AGAIN)
         some = ", ".join(map(str, named[:NAMED])) + (f" and {len(named) - NAMED} more" if named[NAMED:] else "")
-        logger.warning("left in the table, neither archived nor purged: message %s (%s)", some, why)
+        kept = "neither archived nor purged" if self.model == "Message" else "though its time is over"
+        logger.warning("left in the table, %s: %s %s (%s)", kept, self.model.lower(), some, why)
 
-    def refused(self, message_id: int, error: DatabaseError) -> None:
+    def refused(self, key: Any, error: DatabaseError) -> None:
         """Name a row that the server refused to let go."""
-        self.add([message_id], f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}")
+        self.add([key], f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}")
 
 
-def _held(session: DjangoSession, key: Any, ids: list[int]) -> set[int]:
+def _held(session: DjangoSession, key: Any, ids: list[Any]) -> set[Any]:
     if not ids or not router.allow_migrate_model(session.using, key.model):
         return set()
     rows = key.model._base_manager.using(session.using).filter(**{f"{key.name}__in": ids})
@@ -69,14 +82,15 @@ def _held(session: DjangoSession, key: Any, ids: list[int]) -> set[int]:
         return set()
 
 
-def pointing_to() -> list[Any]:
-    """Return the fields, also of tables that Django makes by itself (many-to-many), that the server enforces.
+def pointing_to(*names: str) -> list[Any]:
+    """Return the fields that point to these models of the queue's (to all whose rows go), and that the server enforces.
 
-    Where the server itself empties or deletes what points to a row (Django 6.1's DB_CASCADE, DB_SET_NULL), nothing
-    keeps it.
+    Also those of tables that Django makes by itself (many-to-many). Where the server itself empties or deletes what
+    points to a row (Django 6.1's DB_CASCADE, DB_SET_NULL), nothing keeps it.
     """
     by_server = getattr(models.deletion, "DatabaseOnDelete", ())
-    message = apps.get_model("django_dbqueue", "Message")
+    models_of_ours = apps.get_app_config("django_dbqueue").get_models()
+    ours = {each for each in models_of_ours if (each.__name__ in names if names else each.__name__ not in STAYS)}
     return [
         each
         for model in apps.get_models(include_auto_created=True)
@@ -85,7 +99,7 @@ def pointing_to() -> list[Any]:
         if isinstance(each, models.ForeignKey)
         and getattr(each, "db_constraint", True)
         and isinstance(each.remote_field.model, type)
-        and each.remote_field.model._meta.concrete_model is message
+        and each.remote_field.model._meta.concrete_model in ours
         and not isinstance(each.remote_field.on_delete, by_server)
     ]
 

@@ -180,7 +180,7 @@ def _tied(session: DjangoSession, claims: list[Claim], ties: Ties) -> list[Tie]:
 
 
 def untied(session: DjangoSession, change: Change, ties: Iterable[Tie]) -> None:
-    """Let those go on that a change sets free in lanes and flows, in the same transaction."""
+    """Let those continue that a change sets free in lanes and flows, in the same transaction."""
     ties = list(ties)
     if places := [LanePlace(tie.lane, tie.id, tie.queue) for tie in ties if tie.lane is not None]:
         lane_moves.moved(session, change, places)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
 
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbLater, DbNow, UTCDateTimeField
+from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 
 AT_ONCE: Final = 100
@@ -55,7 +58,7 @@ def late_workers(session: DjangoSession, here: str) -> list[Late]:
 
 
 def is_overdue(beat_at: datetime, beat_every: float, now: datetime) -> bool:
-    """Check whether a worker has missed three beats, which it sends every so many seconds."""
+    """Check whether a worker has missed three beats. ``beat_every``: seconds from one beat to the next."""
     return beat_at + 3 * timedelta(seconds=beat_every) < now
 
 
@@ -65,13 +68,19 @@ def lock(session: DjangoSession, worker_id: int, beat_at: datetime, here: str) -
     return bool(same.select_for_update(skip_locked=True).values_list("pk"))
 
 
-def forget_workers(session: DjangoSession, *, age: float) -> None:
+def forget_workers(session: DjangoSession, *, age: float, left: LeftBehind) -> None:
     """Delete rows of workers that have sent no heartbeat for ``age`` seconds; a locked one stays.
 
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
     stopped = workers(session).filter(beat_at__lt=DbLater(-age)).values_list("pk", "beat_at", "server")
-    for worker_id, beat_at, here in stopped[:AT_ONCE]:
-        with session.transaction():
-            if lock(session, worker_id, beat_at, here):
-                workers(session).filter(pk=worker_id).delete()
+    rows = {row[0]: row for row in stopped[: AT_ONCE + left.met]}
+
+    def forget(some: list[int]) -> None:
+        for worker_id in some:
+            with session.transaction():
+                if lock(session, *rows[worker_id]):
+                    workers(session).filter(pk=worker_id).delete()
+
+    for worker_id in left.unmet(rows):
+        apart([worker_id], lambda some: session.outermost(partial(forget, some)), left.refused)

@@ -1,4 +1,4 @@
-"""Sending a message anew with another payload: in one transaction, the new one is stored and the old one is dropped."""
+"""Sending a message again with another payload: in one transaction, the new one is stored, the old one is dropped."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def _locked(messages: Any, session: DjangoSession, seen: AnyMessage) -> AnyMessa
     if old is None or not Seen.of(seen).is_still(old):
         raise MessageChanged(sentence(seen, CHANGED))
     if old.stage is Stage.CLAIMED:
-        raise MessageChanged(_("Message #%(id)s is taken: release it first.") % {"id": seen.pk})
+        raise MessageChanged(_("Message #%(id)s is claimed: release it first.") % {"id": seen.pk})
     return old

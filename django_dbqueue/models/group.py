@@ -72,7 +72,7 @@ class GroupManager(OwnDatabaseManager["Group"]):
         hurry(session, lane)
 
     def pause(self, queue: str, group: str, *, reason: str = "", by: str = "", using: str | None = None) -> None:
-        """Let no further message of this group begin. What is running goes on."""
+        """Let no further message of this group begin. What is running continues."""
         lane, session = self._set(
             queue, group, using, is_paused=True, paused_at=DbNow(),
             paused_by=storable(by, 150) or "", pause_reason=storable(reason, 500) or "",

@@ -19,10 +19,12 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.codecs import JSON, Json, decode_json
 from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.schedule_verbs import ScheduleVerbs
 from django_dbqueue.schedules.declarations import Plan, read
+from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import session_for, session_of
 
 SEEN_EVERY: Final = timedelta(seconds=60)
@@ -131,11 +133,14 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
             if self.filter(pk=row.pk, last_due=row.last_due).update(last_due=DbNow(), seen_at=DbNow())
         ]
 
-    def forget(self) -> None:
+    def forget(self, left: LeftBehind | None = None) -> None:
         """Delete the rows of schedules that nobody has declared for a month. Added ones stay until they are removed."""
         abandoned = self.filter(seen_at__lt=DbNow() - KEPT, is_added=False)
-        if names := list(abandoned.values_list("pk", flat=True)):
-            abandoned.filter(pk__in=names).delete()  # by name: a DELETE that scans waits for every row
+        left = left or LeftBehind("Schedule")
+        names = left.unmet(abandoned.values_list("pk", flat=True))
+        # by name: a DELETE that scans waits for every row
+        delete = session_of(self.db).outermost
+        apart(names, lambda some: delete(abandoned.filter(pk__in=some).delete), left.refused)
 
 
 def _definition(plan: Plan) -> dict[str, str]:

@@ -119,7 +119,7 @@ class ScheduleVerbs(Generic[AnySchedule]):
             if not row.is_added:
                 raise InvalidSchedule(f"The schedule {name!r} is declared in the code: change it there.")
             if revision is not None and row.revision != revision:
-                raise InvalidSchedule(f"The schedule {name!r} has changed in the meantime: look at it again.")
+                raise InvalidSchedule(f"The schedule {name!r} has changed in the meantime: check it again.")
             is_same = (row.cron, row.timezone) == (plan.cron.expression, plan.cron.timezone)
             return _columns(plan) if is_same else {**_columns(plan), "last_due": DbNow()}
 

@@ -1,7 +1,7 @@
 """The one mover of an operator's verbs: it locks rows, compares them with what was seen, and moves what is still so.
 
-Each call is one transaction. Those in whose way something is are left alone, and the others go on: a newer live message
-holds the key that a requeue would take back, or the database refuses the change.
+Each call is one transaction. Those in whose way something is are left alone, and the others continue: a newer live
+message holds the key that a requeue would take back, or the database refuses the change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of messages: moved, or left alone while the others go on, and why, in words for people."""
+"""What became of messages: moved, or left alone while the others continue, and why, in words for people."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def not_for(verb: Verb, stage: Stage) -> StrPromise:
         return _("is done already")
     if verb.such is not None:
         return _("is due already") if stage is Stage.UNCLAIMED else _("is not delayed")
-    return _("is taken") if verb.asks_queue else _("is neither taken nor dead")
+    return _("is claimed") if verb.asks_queue else _("is neither claimed nor dead")
 
 
 def conflict_of(error: DatabaseError, message: Any, queue: str) -> DBQueueError:

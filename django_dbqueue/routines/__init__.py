@@ -1,0 +1,1 @@
+"""Stored routines, by which programs in other languages enqueue, claim and settle."""

@@ -1,0 +1,1 @@
+"""When a schedule is due, and which schedules settings and consumers declare."""

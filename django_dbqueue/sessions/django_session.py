@@ -18,9 +18,17 @@ from django_dbqueue.databases import Server, Statement, means, server_of
 from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.sessions.retry import is_passing
+from django_dbqueue.sessions.doubts import judged
+from django_dbqueue.sessions.retry import is_doubtful, is_passing
 from django_dbqueue.sessions.snapshots import seeing_what_is
-from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
+from django_dbqueue.sessions.transaction_begin import (
+    Context,
+    Execute,
+    begun_by,
+    begun_by_the_first,
+    in_mode,
+    takes_many,
+)
 
 Result = TypeVar("Result")
 MessageType = type[models.Model]
@@ -149,16 +157,18 @@ class DjangoSession:
     ) -> Result:
         """Run ``work``, retrying with jitter on transient errors while time is left; once in a caller's transaction.
 
-        So a wait for a row lock that has used up the server's own limit (50 s on MySQL) is not retried.
+        So a wait for a lock that has used up the server's own limit (50 s on MySQL) is not retried. Unless ``passing``
+        is given, an error that may be about a row is judged by repeating the work.
         """
-        connection = connections[self.using]
-        if in_callers_transaction(connection):
+        if in_callers_transaction(connection := connections[self.using]):
             with seeing_what_is(connection):
                 return work()
         began = time.monotonic()
         try:
             return work()
         except Exception as error:
+            if passing is is_passing and is_doubtful(error):
+                return judged(self.using, work, error)
             if not passing(error) or time.monotonic() - began >= within:
                 raise
         return again(work, passing, within=within, tried=1, began=began)
@@ -193,7 +203,7 @@ class DjangoSession:
             return nullcontext()
         server = self.server
         if server.begin_mode:
-            return _in_mode(connection, server.begin_mode)
+            return in_mode(connection, server.begin_mode)
         if server.isolates and str(connection.isolation_level or "").lower() != "read committed":
             self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
@@ -282,16 +292,6 @@ def _updates_allowed(cursor: CursorWrapper, server: Server) -> Iterator[None]:
         yield
     finally:
         cursor.execute(server.refuses_updates)
-
-
-@contextmanager
-def _in_mode(connection: Any, mode: str) -> Iterator[None]:
-    """Make atomic() begin in this mode of SQLite's."""
-    chosen, connection.transaction_mode = connection.transaction_mode, mode
-    try:
-        yield
-    finally:
-        connection.transaction_mode = chosen
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

@@ -1,4 +1,4 @@
-"""Which database errors are transient, and a retry at the outermost level only.
+"""Which database errors are transient, and which are about one row; a retry at the outermost level only.
 
 Inside a caller's transaction nothing is retried: a deadlock has rolled back the caller's work too (InnoDB's 1213 takes
 the whole transaction with it), so only the caller can start again. What is done there doesn't rely on the caller's
@@ -7,16 +7,22 @@ snapshot (``snapshots``).
 
 from __future__ import annotations
 
+import re
+import time
 from typing import Final
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
 
 from django_dbqueue.databases import means
-from django_dbqueue.databases.errors import code_of
+from django_dbqueue.databases.errors import OUTAGES, code_of, is_of_a_statement
 from django_dbqueue.databases.retries import StartAgain
 
 _NO_MEMORY: Final = ("out of memory", "cannot allocate memory")
 """What servers say with various codes, and clients with none."""
+_REMEMBERED: Final = 60.0
+"""Seconds for which an error that was judged to be about a row isn't judged again."""
+_judged: Final[dict[str, float]] = {}
+"""Until when, by what tells the error from others."""
 
 
 def is_passing(error: BaseException) -> bool:
@@ -39,9 +45,28 @@ def is_refused(error: BaseException) -> bool:
     if not isinstance(error, DatabaseError) or is_passing(error):
         return False
     # by the class, too, unless a SQLSTATE says all
-    return means(error, "refused") or (
-        isinstance(error, DataError | IntegrityError) and type(code_of(error)) is not str
+    return (
+        means(error, "refused")
+        or (isinstance(error, DataError | IntegrityError) and type(code_of(error)) is not str)
+        or _judged.get(distinct(error), 0.0) > time.monotonic()
     )
+
+
+def is_doubtful(error: BaseException) -> bool:
+    """Return whether only repeating it tells if the server refuses one row, or can't do its work."""
+    if not isinstance(error, DatabaseError) or is_refused(error) or is_out_of_memory(error):
+        return False
+    return is_of_a_statement(error) and not any(means(error, kind) for kind in OUTAGES)
+
+
+def judge_refused(error: BaseException) -> None:
+    """Take the error, for a while, for one of a row: the server has given it again and again."""
+    _judged[distinct(error)] = time.monotonic() + _REMEMBERED
+
+
+def distinct(error: BaseException) -> str:
+    """Return what tells an error from others: its code and its text, without the numbers of rows."""
+    return f"{code_of(error)} {re.sub('[0-9]+', '', str(error))}"
 
 
 def named(error: BaseException) -> str:

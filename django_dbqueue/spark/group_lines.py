@@ -28,7 +28,7 @@ def into_lines(connection: Connection, write: Callable[[], int]) -> int:
 
 
 def kick_groups(session: Lasting, lanes: Mapping[int, str], *, notify: bool) -> None:
-    """Let groups go on, given as lanes with their queues, that a committed transaction has sent to."""
+    """Let groups continue, given as lanes with their queues, that a committed transaction has sent to."""
 
     def work(connection: Connection) -> None:
         queues = {lanes[lane] for lane in kick(connection, lanes, lambda _: WIDTH)}

@@ -55,7 +55,7 @@ class SmallBatch:
         self.begin()
 
     def begin(self) -> None:
-        """Wait anew: a batch has begun."""
+        """Start waiting again: a batch has begun."""
         self._end = time.monotonic() + self._limits.delay
 
     @property

@@ -85,7 +85,7 @@ def stage(task: Task, batches: Iterator[RecordBatch]) -> Staged:
 def write_directly(session: Lasting, group: Sequence[Sequence[Sealed]], *, notify: bool) -> int:
     """Insert a task's rows into the queue, in one transaction; return how many were not left out for their keys.
 
-    Those of groups wait until it is committed; then their groups go on.
+    Those of groups wait until it is committed; then their groups continue.
     """
     server = session.server
     loose = [[row_of(item, session.vendor) for item in chunk if item.lane is None] for chunk in group]

@@ -17,6 +17,7 @@ from django_dbqueue.databases.statement import Statement, new_token
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.enqueue import notifies, notify
 from django_dbqueue.lifecycle.expired_rows import forget_expired
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.steps import event_values_sql
 
@@ -82,9 +83,9 @@ def wake_left_behind(session: DjangoSession, *, limit: int, sooner: float = 0.0)
     return len(hashes)
 
 
-def forget_events_emitted(session: DjangoSession, *, limit: int) -> int:
+def forget_events_emitted(session: DjangoSession, *, limit: int, left: LeftBehind) -> int:
     """Delete up to ``limit`` events that have been kept long enough; return how many."""
-    return forget_expired(session, partial(event_values_sql.expired, session.server), _delete, limit)
+    return forget_expired(session, partial(event_values_sql.expired, session.server), _delete, limit, left)
 
 
 def _delete(session: DjangoSession, hashes: list[str]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from django_dbqueue.databases import EventRecord
+from django_dbqueue.lifecycle.left_behind import LeftBehind
+from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import events_sql, steps_sql
 from django_dbqueue.statements.events_sql import FORGOTTEN
@@ -26,6 +28,8 @@ class StepWalk:
 
     session: DjangoSession
     _after: int = 0
+    _left: LeftBehind = field(default_factory=partial(LeftBehind, "Step"))
+    _left_events: LeftBehind = field(default_factory=partial(LeftBehind, "Event"))
 
     def turn(self, *, limit: int) -> bool:
         """Wake, and delete a bounded part of what is over; return whether more is left."""
@@ -33,15 +37,14 @@ class StepWalk:
         if not session.fetch(steps_sql.are_in_use(session.server)):
             return False
         woken = wake_left_behind(session, limit=BATCH)
-        forgotten = forget_events_emitted(session, limit=limit)
+        forgotten = forget_events_emitted(session, limit=limit, left=self._left_events)
         self._walk()
         return woken == BATCH or forgotten == limit
 
     def _walk(self) -> None:
         rows = self.session.fetch(steps_sql.behind(self.session.server, self._after, BATCH))
-        gone = sorted({row[0] for row in rows if row[1] is None})
-        if gone:
-            self.session.outermost(partial(self._forget, gone))
+        gone = self._left.unmet(sorted({row[0] for row in rows if row[1] is None}))
+        apart(gone, lambda some: self.session.outermost(partial(self._forget, some)), self._left.refused)
         self._after = rows[-1][0] if len(rows) == BATCH else 0
 
     def _forget(self, ids: list[int]) -> None:

@@ -54,6 +54,6 @@ def _come_back(session: Session, places: Sequence[LanePlace]) -> set[int]:
 
 
 def kick_freed(session: Session, lanes: Collection[int], rules: LaneRules) -> None:
-    """Let lanes go on whose tickets a committed transaction has freed; a worker's keeper does where this is killed."""
+    """Let lanes continue whose tickets a committed transaction freed; a worker's keeper does where this is killed."""
     if lanes:
         kick(session, lanes, lambda _: rules.group_limit)

@@ -7,6 +7,7 @@ from django.core import checks
 from django_dbqueue import conf
 from django_dbqueue.consumers import consumer_modules
 from django_dbqueue.consumers.registry import functions
+from django_dbqueue.consumers.reserved import check_reserved
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask
@@ -24,6 +25,8 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
         found.append(checks.Error(str(error), id="dbqueue.E021"))
     consumer_modules.unimportable()  # whoever asks may have imported none; what can't be is another check's error
     consumed = functions()
+    for queue in sorted(map(str, backend.queues or ANY_QUEUE)):
+        found += check_reserved(queue, place)
     for queue in sorted(map(str, backend.queues)):
         try:
             check_queue(queue)

@@ -20,7 +20,6 @@ from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
-from django_dbqueue.sessions.retry import is_victim
 from django_dbqueue.states.spent import is_spent
 
 logger = logging.getLogger("django_dbqueue.worker")
@@ -35,8 +34,7 @@ def take_step(message: Any) -> None:
     """Take one step of the operation that the message names; its last failed delivery ends the operation."""
     session = session_of(message._state.db)
     try:
-        # The victim of a deadlock starts again
-        session.outermost(lambda: _take_step(message, session), passing=is_victim)
+        session.outermost(lambda: _take_step(message, session))
     except Exception as error:
         text = error_text(error)
         if is_spent(message.read_count, message.max_reads):

@@ -79,7 +79,7 @@ class CoroutineJob:
 
 
 class EventLoop:
-    """The loop and its jobs. ``failed`` is called if it can't go on, ``changed`` when a queue can be claimed."""
+    """The loop and its jobs. ``failed`` is called if it can't continue, ``changed`` when a queue can be claimed."""
 
     def __init__(
         self,

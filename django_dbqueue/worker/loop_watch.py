@@ -38,7 +38,7 @@ class LoopWatch:
         self._culprit = ""
 
     def run(self, now: float) -> None:
-        """Cancel what must not go on, and report what doesn't obey."""
+        """Cancel what must not continue, and report what doesn't obey."""
         stop_at = self._ends_at() - self._last_moments
         if now < min(self._check_at, stop_at):
             return

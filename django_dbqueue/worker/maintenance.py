@@ -12,15 +12,15 @@ from typing import Final, TypeVar
 from django.db import DatabaseError
 
 from django_dbqueue import conf
-from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.history import partitioned
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, rescue
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.liveness.dead_workers import RECHECK_AFTER, Guardian
 from django_dbqueue.liveness.late_workers import forget_workers
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.sessions.retry import is_refused
+from django_dbqueue.sessions.retry import distinct, is_refused
 from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
@@ -52,6 +52,9 @@ WORKER_ROWS_KEPT: Final = 86_400.0
 
 Result = TypeVar("Result")
 
+_logged = set[str]()
+"""Errors of maintenance whose traceback is in the log."""
+
 logger = logging.getLogger("django_dbqueue.worker")
 
 
@@ -74,6 +77,8 @@ class Maintenance:
         self._dead = {queue: archive.DeadWalk(session, queue) for queue in queues}
         self._steps = StepWalk(session)
         self._failures_after = 0
+        models = ("MessageEvent", "Result", "Once", "Failure", "Worker", "Schedule")
+        self._left = {name: LeftBehind(name) for name in models}
         self._keepers = Keepers(session)
         self._keep_at: float | None = None
         self._counter = Counter(session)
@@ -170,13 +175,14 @@ class Maintenance:
         session = self._session
         _go_on(partial(partitioned.keep, session))  # first: without its table, nothing can be archived
         more = [_go_on(partial(self._archive, queue)) for queue in self._done]
-        _go_on(Schedule.objects.using(session.using).forget)
-        _go_on(partial(forget_workers, session, age=WORKER_ROWS_KEPT))
+        left = self._left
+        _go_on(partial(Schedule.objects.using(session.using).forget, left["Schedule"]))
+        _go_on(partial(forget_workers, session, age=WORKER_ROWS_KEPT, left=left["Worker"]))
         _go_on(self._forget_failures)
         age, most = conf.get("EVENT_RETENTION"), ARCHIVE_AT_ONCE
-        gone = _go_on(partial(expired_rows.forget_events, session, age=age, limit=most))
-        past = _go_on(partial(expired_rows.forget_results, session, limit=most))
-        tokens = _go_on(partial(expired_rows.forget_tokens, session, limit=TOKENS_AT_ONCE))
+        gone = _go_on(partial(expired_rows.forget_events, session, age=age, limit=most, left=left["MessageEvent"]))
+        past = _go_on(partial(expired_rows.forget_results, session, limit=most, left=left["Result"]))
+        tokens = _go_on(partial(expired_rows.forget_tokens, session, limit=TOKENS_AT_ONCE, left=left["Once"]))
         more.append(_go_on(partial(self._steps.turn, limit=most)))
         return any(more) or ARCHIVE_AT_ONCE in (gone, past) or tokens == TOKENS_AT_ONCE
 
@@ -191,17 +197,22 @@ class Maintenance:
         return moved == ARCHIVE_AT_ONCE
 
     def _forget_failures(self) -> None:
-        self._failures_after = failure_group_rows.forget_failures(
-            self._session, age=conf.get("EVENT_RETENTION"), after=self._failures_after
+        self._failures_after = expired_rows.forget_failures(
+            self._session, age=conf.get("EVENT_RETENTION"), after=self._failures_after, left=self._left["Failure"]
         )
 
 
 def _go_on(task: Callable[[], Result]) -> Result | None:
-    """Do a task; what the database refuses of it for good keeps nothing else from its turn, and is logged."""
+    """Do a task; what the database refuses of it for good keeps nothing else from its turn, and is logged.
+
+    The traceback is logged once: the next turn is refused as well.
+    """
     try:
         return task()
     except DatabaseError as error:
         if not is_refused(error):
             raise
-        logger.exception("the database refused a part of the maintenance, which is left undone")
+        is_new = (which := distinct(error)) not in _logged
+        _logged.add(which)
+        logger.error("the database refused a part of the maintenance, which is left undone: %s", which, exc_info=is_new)
         return None

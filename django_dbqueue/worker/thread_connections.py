@@ -11,7 +11,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import terms_of
-from django_dbqueue.worker.traces import is_as_made, watch
+from django_dbqueue.worker.traces import is_as_made, note_calls, watch
 
 
 def do_without_pools() -> None:
@@ -60,6 +60,7 @@ class NotingConnections:
 def note_use() -> None:
     """Spare threads that never have a connection the search for one after each message; in a child, before threads."""
     connections.__class__ = type("ConnectionHandler", (NotingConnections, type(connections)), {})
+    note_calls()
     forget_queries()
 
 

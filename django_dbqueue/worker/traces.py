@@ -1,15 +1,20 @@
-"""What a handler's own SQL leaves in its session for the next handler: settings, another database, locks by name.
+"""What a handler leaves in its session for the next handler: settings, another database, locks by name.
 
 The server isn't asked. Django shows each statement before it is sent, without its parameters, so the same few texts
-come again and again, and what was found out about each is remembered. What a driver's own cursor sends isn't seen.
+come again and again, and what was found out about each is remembered. Of the driver's connection it is compared what
+its functions and attributes change. What a driver's own cursor sends isn't seen, nor what the project's functions and
+triggers do on the server.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, Final
+
+from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases import terms_of
 from django_dbqueue.databases.session_traces import Traces
@@ -29,6 +34,8 @@ class Trace(IntEnum):
 
 LONGEST: Final = 16_000
 """Characters of a text worth remembering."""
+_MARKS: Final = ("'", "/*", "--", "#", "$", ";")
+"""Without any of these a text has no literal and no comment, and is one statement."""
 
 _HARMLESS: Final = re.compile(
     r"INSERT|UPDATE|DELETE|REPLACE|MERGE|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|EXPLAIN|"
@@ -42,10 +49,11 @@ _TEMPORARY: Final = re.compile(r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL
 class Noted:
     """An execute wrapper that notes what the statements of one connection leave behind."""
 
-    __slots__ = ("trace",)
+    __slots__ = ("of_driver", "trace")
 
     def __init__(self) -> None:
         self.trace = Trace.NOTHING
+        self.of_driver: object = None
 
     def __call__(self, execute: Execute, sql: Any, params: Params, many: bool, context: Context) -> object:
         if self.trace != Trace.CHANGE:
@@ -59,23 +67,46 @@ def watch(connection: Any) -> None:
 
     def connect_and_begin() -> None:
         connect()
-        noted.trace = Trace.NOTHING
+        noted.trace, noted.of_driver = Trace.NOTHING, _of_driver(connection)
 
     connection.connect = connect_and_begin
     connection.execute_wrappers.insert(0, noted)
 
 
+def note_calls() -> None:
+    """Let a cursor's ``callproc`` count as a change from now on, in this process: no wrapper is shown what it sends."""
+    call: Callable[..., Any] = CursorWrapper.callproc
+
+    @wraps(call)
+    def callproc(cursor: CursorWrapper, *args: Any, **options: Any) -> Any:
+        if (noted := _noted(cursor.db)) is not None:
+            noted.trace = Trace.CHANGE
+        return call(cursor, *args, **options)
+
+    CursorWrapper.callproc = callproc  # type: ignore[assignment,method-assign]
+
+
 def is_as_made(connection: Any) -> bool:
     """Return whether the session is as the project has made it; locks by name are released if need be."""
-    noted = next((each for each in connection.execute_wrappers if isinstance(each, Noted)), None)
-    if noted is None or noted.trace == Trace.NOTHING or connection.connection is None:
+    noted = _noted(connection)
+    if noted is None or connection.connection is None:
         return True
-    if noted.trace == Trace.CHANGE:
+    if noted.trace == Trace.CHANGE or noted.of_driver != _of_driver(connection):
         return False
+    if noted.trace == Trace.NOTHING:
+        return True
     with connection.cursor() as cursor:
         cursor.execute(terms_of(connection.vendor).traces.release)
     noted.trace = Trace.NOTHING
     return True
+
+
+def _noted(connection: Any) -> Noted | None:
+    return next((each for each in connection.execute_wrappers if isinstance(each, Noted)), None)
+
+
+def _of_driver(connection: Any) -> object:
+    return terms_of(connection.vendor).driver.state(connection.connection)
 
 
 def _seen_in(vendor: str, sql: Any) -> Trace:
@@ -89,7 +120,7 @@ def _seen_in(vendor: str, sql: Any) -> Trace:
 
 def trace_of(vendor: str, sql: str) -> Trace:
     """Return what the statements of this text leave in a session."""
-    if ";" not in sql and sql[:1].isalpha():
+    if sql[:1].isalpha() and not any(mark in sql for mark in _MARKS):
         return _trace_of_one(vendor, sql)
     parts = terms_of(vendor).traces.aside.sub(" ", sql).split(";")
     return max(_trace_of_one(vendor, part.lstrip("( \t\r\n")) for part in parts)
@@ -101,14 +132,14 @@ _remembered = lru_cache(maxsize=500)(trace_of)
 def _trace_of_one(vendor: str, sql: str) -> Trace:
     word = sql.split(None, 1)[0].partition("(")[0].upper() if sql.strip() else "SELECT"
     traces = terms_of(vendor).traces
-    if word in traces.asks_by:
-        return _trace_of_question(traces, sql)
-    if word == "CREATE":
-        return Trace.CHANGE if _TEMPORARY.match(sql) else Trace.NOTHING
-    return Trace.NOTHING if _HARMLESS.fullmatch(word) or traces.harmless.match(sql) else Trace.CHANGE
+    if _TEMPORARY.match(sql):
+        return Trace.CHANGE
+    if word in traces.asks_by or word == "CREATE" or _HARMLESS.fullmatch(word) or traces.harmless.match(sql):
+        return _trace_of_calls(traces, sql)
+    return Trace.CHANGE
 
 
-def _trace_of_question(traces: Traces, sql: str) -> Trace:
+def _trace_of_calls(traces: Traces, sql: str) -> Trace:
     lower = sql.lower()
     if not any(needle in lower for needle in traces.needles):
         return Trace.NOTHING

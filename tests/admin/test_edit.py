@@ -45,7 +45,7 @@ def test_what_was_written_is_sent_and_logged(browser: Client, make: Callable[...
     assert form["payload"] == '{\n  "n": 1\n}'
     response = send(browser, old, form | {"payload": '{"n": "ü"}'})
     new = Message.objects.latest("pk")
-    assert notice(response) == f"Message #{old.pk} was sent anew as #{new.pk}."
+    assert notice(response) == f"Message #{old.pk} was sent again as #{new.pk}."
     assert (new.payload, new.key, row(old)["status"]) == ({"n": "ü"}, "k", "y")
     entry = LogEntry.objects.get()
     assert entry.object_id == str(old.pk)

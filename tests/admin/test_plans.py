@@ -36,7 +36,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(SMALL, id="small"), pytest.param(LARGE, id="million", marks=pytest.mark.slow)]
+    scope="module",
+    params=[pytest.param(SMALL, id="small"), pytest.param(LARGE, id="million", marks=crowd.OF_A_MILLION)],
 )
 def rows(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker

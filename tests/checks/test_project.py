@@ -37,6 +37,22 @@ from django_dbqueue import consumer
 def handle(message):
     print("handled", message.payload)
 """
+NO_WORKER_STARTS_WITH: Final = """
+from django_dbqueue import consumer
+
+@consumer("dbqueue.operations")
+def operate(message): ...
+
+@consumer("nightly", cron="0 3 * * *")
+def report(message): ...
+"""
+SCHEDULES: Final = """
+DBQUEUE = {"SCHEDULES": {"nightly": {"queue": "reports", "cron": "0 4 * * *"}}}
+"""
+WITHOUT_CRONSIM: Final = """
+import sys
+sys.modules["cronsim"] = None
+"""
 ASK: Final = """
 import os, sys, traceback
 
@@ -88,6 +104,28 @@ def test_errors_of_tasks_are_reported_by_check_and_doctor_and_no_worker_starts(p
         assert "refused:" in answer
 
 
+@pytest.mark.parametrize(
+    ("settings", "of_the_schedule"),
+    [
+        (SCHEDULES, "(dbqueue.E006) The cron of the consumer accounts.queue_consumers.report is not a valid schedule."),
+        (WITHOUT_CRONSIM, "(dbqueue.E007) The due times of the consumer accounts.queue_consumers.report can't be"),
+    ],
+)
+def test_what_a_worker_refuses_of_consumers_check_and_doctor_report_too(
+    project: Project, settings: str, of_the_schedule: str
+) -> None:
+    project.write("shop/settings.py", settings)
+    project.write("accounts/queue_consumers.py", NO_WORKER_STARTS_WITH)
+    check, _, *others = answers(project, "check", "migrate --skip-checks", "queue_doctor", "run_queue_worker --drain")
+    assert check.count("(dbqueue.") == 2
+    assert of_the_schedule in check
+    found = dict(re.findall(r"\(dbqueue\.(E\d+)\) (.+)", check))
+    assert found["E026"].startswith("accounts.queue_consumers.operate has the queue 'dbqueue.operations', which is")
+    for output in others:
+        assert all(sentence in output for sentence in found.values()), output
+        assert "refused:" in output
+
+
 def test_a_warning_of_tasks_is_reported_once(project: Project) -> None:
     project.write("shop/settings.py", TASKS.format(options={"QUEUES": ["forgetful"]}))
     check, _, doctor = answers(project, "check", "migrate", "queue_doctor")
@@ -97,8 +135,10 @@ def test_a_warning_of_tasks_is_reported_once(project: Project) -> None:
 
 def test_a_backend_for_any_queue_does_not_leave_tasks_to_a_consumer_unheard(project: Project) -> None:
     project.write("shop/settings.py", TASKS.format(options={"QUEUES": []}))
-    [check] = answers(project, "check")
+    serve = "run_queue_worker --drain --queues dbqueue.operations"
+    check, _, worker = answers(project, "check", "migrate", serve)
     assert "(dbqueue.W022)" in check
+    assert "refused:" not in worker, "no backend for any queue has that of the bulk operations"
     assert "tasks that name none go to 'default': the consumer accounts.queue_consumers.handle gets them" in check
 
 

@@ -40,9 +40,9 @@ def test_a_message_that_can_not_be_moved_is_named_and_the_others_go_on() -> None
     assert (ended.document["moved"], ended.document["left_alone"]) == (3, 5)
     assert {each["id"]: each["why"] for each in ended.document["refused"]} == {
         made["done"].pk: "is done already",
-        made["delayed"].pk: "is neither taken nor dead",
-        made["waiting"].pk: "is neither taken nor dead",
-        made["ready"].pk: "is neither taken nor dead",
+        made["delayed"].pk: "is neither claimed nor dead",
+        made["waiting"].pk: "is neither claimed nor dead",
+        made["ready"].pk: "is neither claimed nor dead",
         gone: "is not there: it may have been archived",
     }
 
@@ -106,8 +106,8 @@ def test_named_messages_go_to_another_queue() -> None:
     assert moved == {"dead", "waiting", "delayed", "ready"}
     assert {each["id"]: each["why"] for each in ended.document["refused"]} == {
         made["done"].pk: "is done already",
-        made["stuck"].pk: "is taken",
-        made["running"].pk: "is taken",
+        made["stuck"].pk: "is claimed",
+        made["running"].pk: "is claimed",
         there.pk: "is in that queue already",
     }
     assert set(MessageEvent.objects.filter(kind="moved").values_list("actor", flat=True)) == {"ann"}

@@ -45,7 +45,7 @@ LASTING = [
     database_error(1317, "Query execution was interrupted"),
     database_error("canceling statement due to user request", sqlstate="57014"),
     database_error(1062, "Duplicate entry"),
-    database_error(1146, "no such table"),
+    database_error(1290, "The server is read-only"),
     database_error(2013, "Lost connection"),
     database_error("unique_violation", sqlstate="23505"),
     database_error("no such table: x"),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import sqlite3
 import warnings
-from collections import deque
+from collections import ChainMap, UserDict, UserList, UserString, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from io import StringIO
-from itertools import starmap
-from types import SimpleNamespace
+from io import BytesIO, StringIO, TextIOWrapper
+from itertools import accumulate, chain, count, cycle, filterfalse, islice, starmap, takewhile, tee
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -44,6 +47,34 @@ class Awaitable:
         yield
 
 
+class Rows:
+    """An iterator of the project's own."""
+
+    def __iter__(self) -> Rows:
+        return self
+
+    def __next__(self) -> int:
+        return 1
+
+
+class RowsLater:
+    def __aiter__(self) -> RowsLater:
+        return self
+
+    async def __anext__(self) -> int:
+        return 1
+
+
+@dataclass
+class Report:
+    rows: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    rows: Any
+
+
 PLACES: dict[str, Callable[[Any], Any]] = {
     "itself": lambda value: value,
     "a list": lambda value: [1, value],
@@ -52,7 +83,15 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "a deque": lambda value: deque([value]),
     "a dict": lambda value: {"rows": value},
     "a key": lambda value: {value: 1},
-    "deep in others": lambda value: [{"rows": ([], (value,))}],
+    "a UserList": lambda value: UserList([value]),
+    "a UserDict": lambda value: UserDict(rows=value),
+    "a ChainMap": lambda value: ChainMap({}, {"rows": value}),
+    "a read-only dict": lambda value: MappingProxyType({"rows": value}),
+    "the values of a dict": lambda value: {"rows": value}.values(),
+    "the items of a dict": lambda value: {"rows": value}.items(),
+    "a dataclass": Report,
+    "a dataclass with slots": Small,
+    "deep in others": lambda value: [{"rows": ([], (Report(UserList([value])),))}],
 }
 UNRUN: dict[str, tuple[Callable[[], Any], str]] = {
     "generator": (generate, "a generator that nobody ran to its end"),
@@ -63,6 +102,21 @@ UNRUN: dict[str, tuple[Callable[[], Any], str]] = {
     "map": (lambda: map(print, "abc"), "a map that nobody ran to its end"),
     "filter": (lambda: filter(print, "abc"), "a filter that nobody ran to its end"),
     "starmap": (lambda: starmap(print, "abc"), "a starmap that nobody ran to its end"),
+    "chain": (lambda: chain(generate()), "a chain that nobody ran to its end"),
+    "islice": (lambda: islice(generate(), 3), "an islice that nobody ran to its end"),
+    "takewhile": (lambda: takewhile(print, "abc"), "a takewhile that nobody ran to its end"),
+    "filterfalse": (lambda: filterfalse(print, "abc"), "a filterfalse that nobody ran to its end"),
+    "accumulate": (lambda: accumulate("abc", print), "an accumulate that nobody ran to its end"),
+    "zip": (lambda: zip(generate(), "a", strict=False), "a zip that nobody ran to its end"),
+    "enumerate": (lambda: enumerate(generate()), "an enumerate that nobody ran to its end"),
+    "cycle": (lambda: cycle(generate()), "a cycle that nobody ran to its end"),
+    "tee": (lambda: tee(generate())[0], "a _tee that nobody ran to its end"),
+    "list iterator": (lambda: iter([generate()]), "a list_iterator that nobody ran to its end"),
+    "call until": (lambda: iter(print, 1), "a callable_iterator that nobody ran to its end"),
+    "reader": (lambda: csv.reader(map(str, "abc")), "a reader that nobody ran to its end"),
+    "own iterator": (Rows, "a Rows that nobody ran to its end"),
+    "own async iterator": (RowsLater, "a RowsLater that nobody ran to its end"),
+    "partial": (lambda: partial(print, 1), "a partial that nobody called"),
     "context manager": (contextmanager(generate), "a _GeneratorContextManager that nobody ran to its end"),
     "async context manager": (
         asynccontextmanager(generate_asynchronously),
@@ -116,9 +170,25 @@ def test_what_has_run_is_no_failure() -> None:
     context = {"function in a dict": print, "class": Awaitable}
     for value in (
         None, 1, "x", b"x", [], {}, (1, [2]), exhausted, [closed], done, asyncio.run(finished()), endless, doubled,
-        context, SimpleNamespace(), MagicMock(), SimpleLazyObject(explode), Awaitable, StringIO(), iter([1]),
+        context, SimpleNamespace(), MagicMock(), SimpleLazyObject(explode), Awaitable, StringIO(),
+        TextIOWrapper(BytesIO()), sqlite3.connect(":memory:").cursor(), UserString("x"), range(2**62),
+        Report([MagicMock()]), {1: 2}.values(),
     ):  # fmt: skip
         assert unrun_text("shop.handle", value) is None
+
+
+def test_a_container_that_makes_its_parts_is_searched_as_far_as_it_works_and_ends() -> None:
+    class Endless(UserList[Any]):
+        def __iter__(self) -> Iterator[int]:
+            return count()
+
+    class Broken(UserList[Any]):
+        def __iter__(self) -> Iterator[int]:
+            raise ValueError
+
+    for value in (Endless(), Broken(), [Endless(), Broken()]):
+        assert unrun_text("shop.handle", value) is None
+    assert "with a generator" in (unrun_text("shop.handle", [Broken(), Endless(), generate()]) or "")
 
 
 def test_a_deep_value_is_searched() -> None:

@@ -38,6 +38,7 @@ SESSIONS = {
         "SELECT 1;-- x\nBEGIN",
         "SELECT 1; # x\nBEGIN",
         "SELECT ';'; /* x */ START TRANSACTION READ ONLY",
+        "by select_db",
     ],
     "postgresql": [
         "SET default_transaction_read_only = on",
@@ -48,6 +49,7 @@ SESSIONS = {
         "CREATE TEMP TABLE left_behind (n int)",
         "SELECT pg_advisory_lock(4711)",
         "SELECT 1;-- x\nBEGIN",
+        "by callproc",
     ],
     "sqlite": [
         "PRAGMA query_only = 1",
@@ -56,6 +58,10 @@ SESSIONS = {
         "CREATE TEMPORARY TABLE left_behind (n int)",
         "BEGIN",
     ],
+}
+WITHOUT_SQL: dict[str, Callable[[Any], object]] = {
+    "by select_db": lambda cursor: cursor.db.connection.select_db("information_schema"),
+    "by callproc": lambda cursor: cursor.callproc("set_config", ["left.behind", "1", False]),
 }
 IN_TRANSACTION = {
     "mysql": "SET @left_behind = 1",
@@ -86,7 +92,7 @@ def leave(statement: str = "") -> None:
     timezone.activate("Asia/Tokyo")
     left.set("something")
     with connection.cursor() as cursor:
-        cursor.execute(statement or "SELECT 1")
+        WITHOUT_SQL.get(statement, lambda cursor: cursor.execute(statement or "SELECT 1"))(cursor)
 
 
 def seen(name: str = "") -> dict[str, Any]:

@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_dbqueue.failures import failure_group_rows
 from django_dbqueue.failures.failure_group_rows import failure_ids
+from django_dbqueue.lifecycle import expired_rows
 from django_dbqueue.models import Failure, MessageEvent
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -85,15 +85,15 @@ def test_a_group_that_somebody_deleted_is_made_again(whole_table: bool) -> None:
 
 
 def test_old_groups_without_an_event_are_forgotten_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_group_rows, "AT_ONCE", 2)
+    monkeypatch.setattr(expired_rows, "GROUPS", 2)
     [old], [kept], [second], [young] = (ids(error) for error in (("q", A), ("q", B), ("r", A), ("r", B)))
     MessageEvent.objects.create(message_id=1, queue="q", kind="failed", failure_id=kept)
     Failure.objects.exclude(pk=young).update(first_at=clock("default") - timedelta(days=31))
-    after = failure_group_rows.forget_failures(DjangoSession("default"), age=30 * 86_400)
+    after = expired_rows.forget_failures(DjangoSession("default"), age=30 * 86_400)
     assert sorted(Failure.objects.values_list("pk", flat=True)) == [kept, second, young]
-    after = failure_group_rows.forget_failures(DjangoSession("default"), age=30 * 86_400, after=after)
+    after = expired_rows.forget_failures(DjangoSession("default"), age=30 * 86_400, after=after)
     assert sorted(Failure.objects.values_list("pk", flat=True)) == [kept, young]
-    assert failure_group_rows.forget_failures(DjangoSession("default"), age=30 * 86_400, after=after) == 0
+    assert expired_rows.forget_failures(DjangoSession("default"), age=30 * 86_400, after=after) == 0
     assert ids(("q", A)) != [old]
 
 

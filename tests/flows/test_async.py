@@ -52,7 +52,12 @@ def in_parts(f: FlowBuilder) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("function", "error"), [(later, "not with async def"), (in_parts, "a generator that nobody ran")]
+    ("function", "error"),
+    [
+        (later, "not with async def"),
+        (in_parts, "a generator that nobody ran"),
+        (lambda f: zip(in_parts(f)), "a zip that nobody ran"),
+    ],
 )
 def test_a_function_that_ends_later_is_refused_and_sends_nothing(function: Any, error: str) -> None:
     with pytest.raises(InvalidFlow, match=error):

@@ -36,7 +36,7 @@ def test_it_waits_for_some_and_names_the_dead_first() -> None:
     assert f"#{second.first}" in answer.advice
     dead = ask(message_of(second))
     assert dead.evidence[-1] == (
-        f"1 message of its flow waits for it, and goes on when it is requeued, dropped or purged: #{last.first}."
+        f"1 message of its flow waits for it, and continues when it is requeued, dropped or purged: #{last.first}."
     )
     assert levels(examined(), "groups") == ["ok"]
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
 from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
@@ -16,6 +17,7 @@ from django_dbqueue.databases import Server, server_of
 from django_dbqueue.keys import key_hash
 from django_dbqueue.models import Message
 from django_dbqueue.statuses import DONE, NEW, RUNNING
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from pytest_django import DjangoDbBlocker
@@ -30,6 +32,8 @@ WORKER = 77
 TOKEN = 99
 AT_ONCE = 100_000
 """Rows of one INSERT."""
+OF_A_MILLION = [pytest.mark.slow, pytest.mark.timeout(patience(450))]
+"""Marks of a test that fills a table of a million rows: seconds on an idle machine, minutes on a busy disk."""
 
 
 def fill(*, done: int, delayed: int, stuck: int, dead: int, backlog: int, queues: int) -> None:

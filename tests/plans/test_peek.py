@@ -25,7 +25,8 @@ LEDGER = "django_dbqueue_streamclaim"
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(SMALL, id="small"), pytest.param(LARGE, id="million", marks=pytest.mark.slow)]
+    scope="module",
+    params=[pytest.param(SMALL, id="small"), pytest.param(LARGE, id="million", marks=crowd.OF_A_MILLION)],
 )
 def is_large(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker

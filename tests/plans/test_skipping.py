@@ -33,7 +33,7 @@ EACH = {"mysql": 2, "postgresql": 12, "sqlite": 80}
     params=[
         pytest.param(SMALL, id="small"),
         pytest.param(CROWD, id="crowd"),
-        pytest.param(LARGE, id="million", marks=pytest.mark.slow),
+        pytest.param(LARGE, id="million", marks=crowd.OF_A_MILLION),
     ],
 )
 def rows(

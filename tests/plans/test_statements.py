@@ -70,7 +70,7 @@ class Rows:
     params=[
         pytest.param(TINY, id="tiny"),
         pytest.param(SMALL, id="small"),
-        pytest.param(LARGE, id="million", marks=pytest.mark.slow),
+        pytest.param(LARGE, id="million", marks=crowd.OF_A_MILLION),
     ],
 )
 def rows(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Rows]:

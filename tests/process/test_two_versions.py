@@ -1,6 +1,6 @@
 """A rolling upgrade: the previous version's workers and this one's drain one queue, on this version's tables.
 
-The previous version is the last release; before the first, it is what stood before the newest migration. Its code is
+The previous version is the last release; before the first, it is the newest commit whose tables are others. Its code is
 taken from git, and runs as its own processes with what is installed here.
 """
 
@@ -30,6 +30,16 @@ from tests.settings import *
 
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "django_dbqueue", "shared"]
 """
+BARE = SETTINGS.replace(', "shared"', "")
+TABLES = """
+from django.apps import apps
+
+for model in apps.get_app_config("django_dbqueue").get_models(include_auto_created=True):
+    for field in model._meta.local_concrete_fields:
+        print(model._meta.db_table, field.column, field.get_internal_type(), field.null, field.max_length)
+    for index in [*model._meta.indexes, *model._meta.constraints]:
+        print(model._meta.db_table, index.name)
+"""
 CONSUMERS = """
 import os
 import time
@@ -37,7 +47,7 @@ import time
 from django_dbqueue import consumer
 
 
-@consumer("shared", lease=3)
+@consumer("shared", lease=float(os.environ.get("LEASE", "3")))
 def handle(message):
     line = f"{os.environ['VERSION']} {message.pk} {message.read_count}\\n"
     log = os.open(os.environ["SHARED_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -53,29 +63,46 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _previous_revision() -> str:
-    """The last release before HEAD; before the first one, the commit before the newest migration."""
-    if revision := os.environ.get("DBQUEUE_TEST_PREVIOUS"):
-        return revision
-    if release := _git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"):
-        return release
-    added = _git("log", "-1", "--format=%H", "--diff-filter=A", "--", "django_dbqueue/migrations/0*.py")
-    return f"{added}^" if added else ""
-
-
 @pytest.fixture(scope="module")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory with the previous version's package."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is not a git checkout, so there is no previous version here")
-    revision = _previous_revision()
+    if revision := os.environ.get("DBQUEUE_TEST_PREVIOUS") or _last_release():
+        return _package_of(revision, tmp_path_factory)
+    here = _tables(ROOT, tmp_path_factory)
+    for commit in _git("log", "--format=%H", "--", "django_dbqueue/migrations").split():
+        directory = _package_of(f"{commit}^", tmp_path_factory)
+        if _tables(directory, tmp_path_factory) != here:
+            return directory
+    raise AssertionError("no version with other tables is here: git fetch --unshallow --tags")
+
+
+def _last_release() -> str:
+    return _git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^")
+
+
+def _package_of(revision: str, directories: pytest.TempPathFactory) -> Path:
+    """A directory with the package as it was then."""
     found = _git("rev-parse", "--verify", f"{revision}^{{commit}}")
-    assert found, f"the previous version ({revision or 'no migration'}) is not here: git fetch --unshallow --tags"
-    directory = tmp_path_factory.mktemp("previous")
+    assert found, f"the previous version ({revision}) is not here: git fetch --unshallow --tags"
+    directory = directories.mktemp("previous")
     package = directory / "package.tar"
     _git("archive", "--output", str(package), found, "django_dbqueue")
     subprocess.run(["tar", "--extract", "--file", package, "--directory", directory], check=True)
     return directory
+
+
+def _tables(package: Path, directories: pytest.TempPathFactory) -> set[str]:
+    """Columns and indexes of this package's tables."""
+    settings = directories.mktemp("settings")
+    (settings / "bare.py").write_text(BARE)
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "bare",
+        "PYTHONPATH": os.pathsep.join(map(str, [package, settings, ROOT])),
+        "PYTHONSAFEPATH": "1",
+    }
+    return set(_run(environment, TABLES).splitlines())
 
 
 @pytest.fixture
@@ -124,13 +151,23 @@ def test_the_previous_version_is_another_one(
     assert _run(worker_env | environment_of("this"), "print(django_dbqueue.__file__)").startswith(str(ROOT))
 
 
+def test_the_previous_version_is_a_release_or_has_other_tables(
+    previous: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Else one version would be tried with itself: a squash of the migrations is a change of none."""
+    there, here = (_tables(package, tmp_path_factory) for package in (previous, ROOT))
+    assert len(there) > 100
+    assert there != here or _last_release()
+
+
 def test_both_versions_drain_one_queue_and_handle_each_message_once(
     start: Callable[..., WorkerProcess],
     worker_env: dict[str, str],
     environment_of: Callable[[str], dict[str, str]],
     tmp_path: Path,
 ) -> None:
-    workers = [start("previous"), start("this")]
+    # Nobody dies here, and on a busy machine a lease of three seconds would expire in a living hand.
+    workers = [start(version, LEASE="600") for version in ("previous", "this")]
     send = "from django_dbqueue.models import Message\nMessage.objects.enqueue_many(range(200), queue='shared')"
     Message.objects.enqueue_many(range(200), queue="shared")
     _run(worker_env | environment_of("previous"), send)

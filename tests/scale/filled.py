@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from django.db import connection
 
+from tests.patience import patience
 from tests.plans import crowd
 from tests.scale import rows
 from tests.scale.size import SMALL, TEN_MILLION, Size
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 MOST = 20_000 if connection.vendor != "sqlite" else 20_000 * 8
 """Rows; of SQLite, steps of its machine, of which the cheapest look at a row takes eight."""
+FILLED_WITHIN = patience(3_600)
+"""Seconds for a test that fills or empties the table too: minutes on an idle machine, most of an hour on a busy one."""
 SIZES = [
     pytest.param(SMALL, id="small"),
-    pytest.param(TEN_MILLION, id="ten million", marks=pytest.mark.nightly),
+    pytest.param(TEN_MILLION, id="ten million", marks=[pytest.mark.nightly, pytest.mark.timeout(FILLED_WITHIN)]),
 ]
 
 

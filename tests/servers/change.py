@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -34,6 +35,17 @@ def test_files(files: list[str]) -> list[str]:
     """Those among them that are there and that pytest collects."""
     tests = [file for file in files if file.startswith("tests/") and fnmatch(Path(file).name, "test_*.py")]
     return [file for file in tests if (ROOT / file).exists()]
+
+
+def helpers(*folders: str) -> list[str]:
+    """What is below these folders and holds no test: tests there stand on it."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    return sorted(str(file.relative_to(ROOT)) for file in files if not fnmatch(file.name, "test_*.py"))
+
+
+def slow_files(files: list[str]) -> list[str]:
+    """Those of these test files that have a test which no other part of the gate runs: a slow or nightly one."""
+    return [file for file in files if re.search(r"\bmark\.(slow|nightly)\b", (ROOT / file).read_text())]
 
 
 def most_changed(files: list[str], most: int) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests import gate
-from tests.servers.change import base, changed_files, most_changed, test_files
+from tests import gate, gate_changed
+from tests.servers.change import base, changed_files, most_changed, slow_files, test_files
 from tests.servers.parts import SEED, TIMES, Part
 from tests.servers.suite import NO_TEST, Pass, end_of, run_on
 
@@ -40,8 +40,20 @@ def run_quick() -> int:
 def _planned(name: str, changed: Sequence[str]) -> list[tuple[Part, list[Pass]]]:
     if name != "changed":
         return [(part, [part.one_pass()]) for part in gate.PARTS[name] if part.runs_for(changed)]
-    files = most_changed(test_files(list(changed)), gate.MOST_FILES)
-    print(f"=== {TIMES} times each of {len(files)} test files: {' '.join(files)}")
+    tests = test_files(list(changed))
+    files = _at_most(gate_changed.MOST_FILES, tests, f"{TIMES} times each")
+    slow = _at_most(gate_changed.MOST_SLOW_FILES, slow_files(tests), "what is slow, once each")
     orders = range(SEED, SEED + TIMES)
-    every = [part.only(files) for part in gate.CHANGED]
-    return [(part, [part.one_pass(seed, strict=True) for seed in orders]) for part in every if part.tests]
+    every = [part.only(files) for part in gate_changed.PARTS]
+    planned = [(part, [part.one_pass(seed, strict=True) for seed in orders]) for part in every if part.tests]
+    once = gate_changed.ONCE.only(slow)
+    return [*planned, (once, [once.one_pass(strict=True)])] if slow else planned
+
+
+def _at_most(most: int, files: list[str], how: str) -> list[str]:
+    """Those for which there is time; the rest is named."""
+    some = most_changed(files, most)
+    print(f"=== {how}, of {len(some)} test files that the change adds or edits: {' '.join(some)}")
+    if rest := sorted({*files} - {*some}):
+        print(f"NOT TESTED {how}: {len(rest)} more of them: {' '.join(rest)}")
+    return some

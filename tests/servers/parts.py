@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 
 from tests.servers.change import ROOT
 from tests.servers.suite import Pass
@@ -22,6 +23,7 @@ TIMES = 3
 """How often the gate runs a test file that the change adds or edits, each time in another order."""
 
 QUICK = "not slow and not nightly and not spark"
+SLOW = "(slow or nightly) and not spark"
 ON_A_SERVER = f"{QUICK} and not once"
 
 
@@ -43,7 +45,10 @@ class Part:
 
     def runs_for(self, changed: Iterable[str]) -> bool:
         """Whether such a change has this part run."""
-        return not self.touched or any(file.startswith(tuple(self.touched)) for file in changed)
+        touched = tuple(self.touched)
+        return not touched or any(
+            file.startswith(touched) or any(fnmatch(file, each) for each in touched) for file in changed
+        )
 
     def only(self, files: Iterable[str]) -> Part:
         """What it holds of these test files."""

@@ -16,7 +16,7 @@ from tests.servers.lifeline import ends_with_its_starter
 
 ROOT = Path(__file__).resolve().parents[2]
 # The files keep the order of tests/conftest.py: pytest-xdist would begin with those of the most tests.
-COMMAND = (sys.executable, "-m", "pytest", "-q", "--no-loadscope-reorder")
+COMMAND = (sys.executable, "-m", "pytest", "-q", "--no-loadscope-reorder", "-p", "tests.servers.recorder")
 # A suite that a test starts is another one: it gives its own database a name, and would wait for its starter's end.
 OWN = {"DBQUEUE_TEST_NAME", "DBQUEUE_TEST_RUN", "DBQUEUE_TEST_ALONE"}
 # Past this something hangs; pytest has said where by then (faulthandler_timeout).

@@ -11,43 +11,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
 
 from tests.left_out import BROWSER
 from tests.servers import second_chance
 from tests.servers.directory import ROOM, ROOM_FOR_THE_NIGHT, own_directory, roomy_directory
 from tests.servers.mariadb import MariaDB
 from tests.servers.mysql import mysql_url
+from tests.servers.outcome import NO_TEST, TESTS_FAILED, Result, Session, counted, to_the_end, written_to
 from tests.servers.postgres import Postgres
 from tests.servers.private import NoServer, ServerError
 from tests.servers.pytest_process import ROOT, ended, run_pytest, started_pytest
-from tests.servers.second_chance import Flaky
-from tests.servers.times import dearest_folders
 from tests.servers.version import server_version
 
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
-_TESTS_FAILED = 1
-_NO_TEST_RAN = 5
-NO_TEST = "no test ran"
 KILLS = ("tests/process", "tests/operations/test_deaths.py", "tests/systems")
 """Where real workers run, and die."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    database: str
-    version: str = ""
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    seconds: float = 0
-    problem: str = ""
-    tested: bool = True
-    flaky: tuple[Flaky, ...] = ()
-
-    @property
-    def bad(self) -> bool:
-        return bool(self.failed or self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +150,18 @@ def _run_pass(
     with own_directory("report") as report:
         arguments = [*given, *which.arguments, *second_chance.cached_in(report)]
         with second_chance.among_others():
-            code = run_pytest(database, url, [*arguments, *which.tests, f"--junitxml={report}/report.xml"])
-        result = _counted(report / "report.xml", code, database, version, time.monotonic() - start)
+            sessions = [*to_the_end(report, lambda more: run_pytest(database, url, [*arguments, *which.tests, *more]))]
+        result = counted(sessions, database, version, time.monotonic() - start)
         failed = second_chance.last_failed(report)
-        if code == _TESTS_FAILED and sound is not None and second_chance.may_be_accidents(failed, sound):
+        only_tests_failed = [each.code for each in sessions] == [TESTS_FAILED]
+        if only_tests_failed and sound is not None and second_chance.may_be_accidents(failed, sound):
             print(f"=== {database}: once more, alone: {', '.join(failed)}", flush=True)
             flaky = second_chance.once_more(report, failed, arguments, partial(run_pytest, database, url))
             still = len(failed) - len(flaky)
             passed = result.passed + result.failed - still
             result = replace(result, passed=passed, failed=still, seconds=time.monotonic() - start, flaky=tuple(flaky))
-        _keep_report(report / "report.xml", which, database)
+        for each in sessions:
+            _keep_report(each.report, which, database)
         return result
 
 
@@ -194,22 +174,23 @@ def _run_at_once(passes: Sequence[Pass], database: str, version: str, url: str, 
         running = []
         for each, report in zip(passes, reports, strict=True):
             print(f"=== {database} {version}: {each.title}", flush=True)
-            arguments = [*given, *each.arguments, *each.tests, f"--junitxml={report}/report.xml"]
+            arguments = [*given, *each.arguments, *each.tests, *written_to(report)]
             output = stack.enter_context((report / "output").open("wb"))
             running.append(stack.enter_context(started_pytest(database, url, arguments, output)))
         codes = [ended(process, database) for process in running]
         for report in reports:
             print((report / "output").read_text(errors="replace"), flush=True)
         seconds = (time.monotonic() - start) / len(passes)
-        counted = zip(reports, codes, strict=True)
-        return [_counted(report / "report.xml", code, database, version, seconds) for report, code in counted]
+        sessions = [Session(report, code) for report, code in zip(reports, codes, strict=True)]
+        return [counted([each], database, version, seconds) for each in sessions]
 
 
 def _keep_report(report: Path, which: Pass, database: str) -> None:
     """For who wants every test's seconds."""
     if (directory := os.environ.get("DBQUEUE_TEST_REPORTS")) and report.exists():
         Path(directory).mkdir(parents=True, exist_ok=True)
-        shutil.copy(report, Path(directory) / f"{database}-{which.title.replace(' ', '-')}-{os.getpid()}.xml")
+        name = f"{database}-{which.title.replace(' ', '-')}-{os.getpid()}-{report.parent.name}.xml"
+        shutil.copy(report, Path(directory) / name)
 
 
 def _together(passes: Sequence[Result]) -> Result:
@@ -225,26 +206,6 @@ def _together(passes: Sequence[Result]) -> Result:
         "; ".join(each.problem for each in ran if each.problem),
         flaky=tuple(flaky for each in ran for flaky in each.flaky),
     )
-
-
-def _counted(report: Path, code: int, database: str, version: str, seconds: float) -> Result:
-    try:
-        suite = ElementTree.parse(report).getroot().find("testsuite")
-        assert suite is not None
-        total, failures, errors, skipped = (
-            int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")
-        )
-    except (OSError, ElementTree.ParseError):
-        return Result(database, version, seconds=seconds, problem=f"pytest ended with exit code {code}")
-    failed = failures + errors
-    if spent := dearest_folders(suite):
-        print(f"=== {database}: {spent}", flush=True)
-    problem = ""
-    if code == _NO_TEST_RAN:
-        problem = NO_TEST
-    elif code and not failed:
-        problem = f"pytest ended with exit code {code}"
-    return Result(database, version, total - failed - skipped, failed, skipped, seconds, problem)
 
 
 def _summarise(results: Sequence[Result]) -> None:

@@ -83,3 +83,5 @@ def test_a_coroutine_function_is_refused_with_what_to_call_instead() -> None:
         held(queue="other").step("work", lambda: work())
     with pytest.raises(InvalidStep, match=r"step 'work' .* a list with a generator that nobody ran to its end"):
         held(queue="third").step("work", lambda: [(letter for letter in "ab")])  # type: ignore[arg-type,return-value]
+    with pytest.raises(InvalidStep, match=r"step 'work' .* a zip that nobody ran to its end"):
+        held(queue="fourth").step("work", lambda: zip("a", "b", strict=True))  # type: ignore[arg-type,return-value]

@@ -50,6 +50,9 @@ def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
     assert checked(QUEUES=["free"]) == []
     assert checked(QUEUES=["taken"]) == ["dbqueue.E020"]
     assert checked(QUEUES=["no queue"]) == ["dbqueue.E022"]
+    assert checked(QUEUES=["dbqueue.operations", "free"]) == ["dbqueue.E026"]
+    with override_settings(DBQUEUE={"OPERATIONS_QUEUE": "default"}):
+        assert checked(QUEUES=[]) == ["dbqueue.E026"]
     with override_settings(DBQUEUE={"QUEUES": {"free": {"on_ack": "delete"}}}):
         assert checked(QUEUES=["free"]) == ["dbqueue.W020"]
         assert checked(QUEUES=["free"], OPTIONS={"keep_results": 0}) == []

@@ -244,7 +244,7 @@ def test_other_failures_keep_no_traceback_in_their_record(jobs: Any) -> None:
     assert MessageEvent.objects.get(message_id=message.pk).detail == "ValueError: x"
 
 
-@pytest.mark.parametrize("name", ["give_rows", "give_rows_asynchronously", "give_coroutines"])
+@pytest.mark.parametrize("name", ["give_rows", "give_rows_asynchronously", "give_calls", "give_coroutines"])
 def test_a_task_of_which_nothing_has_run_has_failed_with_a_sentence(jobs: Any, name: str) -> None:
     result = getattr(jobs, name).enqueue()
     run()

@@ -99,6 +99,11 @@ async def give_rows_asynchronously() -> AsyncIterator[int]:
 
 
 @task
+def give_calls() -> Any:
+    return {"rows": zip(map(str, "ab"), "ab", strict=True)}
+
+
+@task
 async def give_coroutines() -> list[Any]:
     return [asyncio.sleep(0)]
 

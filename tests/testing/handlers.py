@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -43,8 +44,8 @@ async def give_rows_asynchronously(_message: object) -> AsyncIterator[int]:
     yield 1
 
 
-def give_calls(message: object) -> tuple[Any, ...]:
-    return map(fail, [message]), [give_rows(message)]
+def give_calls(message: object) -> Iterator[Any]:
+    return itertools.chain(map(fail, [message]), [give_rows(message)])
 
 
 async def give_coroutines(message: object) -> list[Any]:

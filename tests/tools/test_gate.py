@@ -1,4 +1,4 @@
-"""The gate: what has a second chance, and what a change adds."""
+"""The gate: what has a second chance, and what is in quarantine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import gate
 from tests.conftest import ROOT
 from tests.quarantine import DAYS, MOST, quarantined
-from tests.servers import change, gate_runs, pytest_process, second_chance, suite
+from tests.servers import pytest_process, second_chance, suite
+from tests.servers.outcome import NO_TEST, Result
 from tests.servers.parts import Part
 from tests.servers.suite import Pass, run_on
 
@@ -51,23 +51,11 @@ def test_defect():
 """
 
 
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose suite is run as this one's."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    monkeypatch.setattr(pytest_process, "ROOT", tmp_path)
-    monkeypatch.setattr(
-        pytest_process, "COMMAND", (sys.executable, "-m", "pytest", "-q", "-p", "no:django", "-p", "no:dbqueue")
-    )
-    return tmp_path
-
-
 def written(toy: Path, *, flaky: Sequence[str] = ("one",), more: str = "") -> None:
     (toy / "tests" / "test_toy.py").write_text(TOY.format(flaky=list(flaky)) + more)
 
 
-def run_toy(*arguments: str, sound: Sequence[str] = (), tests: tuple[str, ...] = ("tests",)) -> suite.Result:
+def run_toy(*arguments: str, sound: Sequence[str] = (), tests: tuple[str, ...] = ("tests",)) -> Result:
     return run_on("sqlite", [Pass("testing", arguments or ("-n", "0"), tests)], (), sound=sound)
 
 
@@ -174,74 +162,6 @@ def test_an_interrupt_reaches_a_suite_that_a_shell_has_started_in_the_background
     assert "default_int_handler" in done.stderr, done
 
 
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone whose change begins at its first commit."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
-        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
-
-    git("init", "--quiet")
-    for name in ("tests/test_old.py", "tests/test_gone.py", "tests/conftest.py", "django_dbqueue/worker/loop.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("\n")
-    git("add", ".")
-    git("commit", "--quiet", "--message=landed")
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "landed").write_text(git("rev-parse", "HEAD"))
-    (tmp_path / "tests" / "test_gone.py").unlink()
-    (tmp_path / "tests" / "test_old.py").write_text("edited = True\n")
-    (tmp_path / "tests" / "conftest.py").write_text("edited = True\n")
-    git("add", "--all", "tests")
-    git("commit", "--quiet", "--message=the change")
-    (tmp_path / "tests" / "test_new.py").touch()
-    monkeypatch.setattr(change, "ROOT", tmp_path)
-    monkeypatch.setattr(change, "LANDED", tmp_path / ".ci" / "landed")
-    monkeypatch.delenv("DBQUEUE_GATE_BASE", raising=False)
-    return tmp_path
-
-
-def test_a_change_is_what_differs_from_what_has_landed(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [".ci/landed", "tests/conftest.py", "tests/test_gone.py", "tests/test_new.py", "tests/test_old.py"]
-    assert change.changed_files() == files, "what it deletes, too"
-    assert change.test_files(files) == ["tests/test_new.py", "tests/test_old.py"]
-    assert change.most_changed(change.test_files(files), 1) == ["tests/test_new.py"]
-    monkeypatch.setenv("DBQUEUE_GATE_BASE", "HEAD")
-    assert change.changed_files() == [".ci/landed", "tests/test_new.py"]
-
-
-def test_where_the_history_lacks_what_has_landed_no_change_is_known(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DBQUEUE_GATE_BASE", "0" * 40)
-    assert change.changed_files() == []
-    assert gate_runs.run("touched", ["sqlite"], ()) == 0
-    assert "NOT TESTED: what the change touches" in capsys.readouterr().out
-
-
-def test_what_a_change_touches_adds_its_part() -> None:
-    parts = [*gate.PARTS["touched"], *gate.PARTS["touched-spark"]]
-    added = {part.title for part in parts if part.runs_for(["django_dbqueue/spark/lake.py"])}
-    assert added == {"all of it", "all on Spark", "what sees a planted bug on Spark"}
-    assert not any(part.runs_for(["django_dbqueue/worker/loop.py"]) for part in parts)
-    assert all(part.runs_for([]) for part in gate.PARTS["sqlite"])
-
-
-def test_each_path_and_test_that_the_gate_names_is_there() -> None:
-    parts = [part for parts in gate.PARTS.values() for part in parts]
-    patterns = [test for part in parts for test in part.tests if not (ROOT / test.partition("::")[0]).exists()]
-    assert not patterns, "pytest would run none of that part"
-    named = {
-        name for parts in gate.PARTS.values() for part in parts for name in (*part.tests, *part.left_out, *part.touched)
-    }
-    for name in named:
-        path, _, test = name.partition("::")
-        found = list(ROOT.glob(path))
-        assert found, name
-        assert not test or f"def {test.partition('[')[0]}(" in found[0].read_text(), name
-
-
 def test_who_is_in_quarantine_is_known_and_leaves_it_soon() -> None:
     held = quarantined(ROOT / "tests")
     assert len(held) <= MOST, f"mend some: {held}"
@@ -265,7 +185,7 @@ def test_who_is_in_quarantine_is_in_no_part_of_the_gate(toy: Path) -> None:
     (toy / "tests" / "test_toy.py").write_text(
         "import pytest\n\n@pytest.mark.quarantined('noise', '2026-11-26')\ndef test_it():\n    assert False\n"
     )
-    assert run_on("sqlite", [Part("all", ["sqlite"], ["tests"], at_once=0).one_pass()], ()).problem == suite.NO_TEST
+    assert run_on("sqlite", [Part("all", ["sqlite"], ["tests"], at_once=0).one_pass()], ()).problem == NO_TEST
 
 
 def test_what_somebody_has_left_open_refuses_no_other_but_a_test_that_the_change_edits(toy: Path) -> None:

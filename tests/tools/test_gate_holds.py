@@ -1,8 +1,9 @@
-"""The gate holds what it must: whoever makes it quicker thins it of nothing that keeps a promise."""
+"""The gate and the night hold what they must: whoever makes one quicker thins it of nothing that keeps a promise."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from itertools import chain
 
 import pytest
@@ -14,6 +15,34 @@ from tests.servers.held import Case, Held, cases_on
 from tests.servers.suite import DATABASES
 
 pytestmark = pytest.mark.once
+
+BY_THE_ORM = {
+    *(f"tests/{folder}/" for folder in ("commands", "flights", "otel", "progress", "sentry", "testing", "tools")),
+    *(f"tests/monitors/test_{each}.py" for each in ("health", "openmetrics", "scrape_at_scale")),
+}
+"""What takes the database as the ORM or a worker shows it: SQLite is asked."""
+OF_THE_WORKER = {
+    f"tests/process/test_{each}.py"
+    for each in (
+        *("batches", "coroutines", "forks", "group_rates", "groups_in_a_row", "heartbeat", "hostile_handlers"),
+        *("late_signals", "liveness", "loop_resources", "memory", "order", "pauses", "schedules", "speech"),
+        *("statistics", "supervisor", "unserved_queues"),
+    )
+}
+"""What a worker does by itself, or by statements that other tests ask these servers for."""
+BY_PYTHON = {
+    f"tests/process/test_{each}.py"
+    for each in (
+        *("coroutines", "forks", "hostile_handlers", "liveness", "loop_resources", "memory", "speech", "supervisor"),
+        "unserved_queues",
+    )
+}
+NOT_ON = {
+    "mariadb": BY_THE_ORM | BY_PYTHON,
+    "postgres": BY_THE_ORM | OF_THE_WORKER | {"tests/admin/"},
+    "mysql": BY_THE_ORM | OF_THE_WORKER | {"tests/admin/"},
+}
+"""What each server is not asked by night."""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +80,36 @@ def test_each_promise_has_a_test_whatever_is_changed(held: Held) -> None:
 def test_what_is_tested_once_is_there_where_it_is_tested(cases: dict[str, list[Case]]) -> None:
     on_sqlite = {case.name for case in cases["sqlite"]}
     assert [case.name for case in chain(*cases.values()) if "once" in case.marks and case.name not in on_sqlite] == []
+
+
+def lists_of(server: str) -> tuple[tuple[str, ...], set[str]]:
+    """What the night names for a server, and what it leaves out of that."""
+    text = (ROOT / "bin/nightly").read_text()
+    found = re.search(r"^parallel=.*?(?=^part_seeds)", text, re.M | re.S)
+    assert found
+    program = f'{found[0]}\nbin/test() {{ printf "%s\\n" "$@"; }}\npart_{server}\npart_spark'
+    words = subprocess.run(["bash", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    folders = tuple(f"{word}/" if (ROOT / word).is_dir() else word for word in words if word.startswith("tests/"))
+    return folders, {word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")}
+
+
+@pytest.mark.parametrize("server", NOT_ON)
+def test_by_night_each_test_of_the_database_runs_on_each_server_or_is_left_out_by_name(
+    server: str, cases: dict[str, list[Case]]
+) -> None:
+    files = {case.name.partition("::")[0] for case in cases[server] if "once" not in case.marks}
+    wanted, ignored = lists_of(server)
+    run = {file for file in files if file.startswith(wanted) and file not in ignored}
+    left_out = {file for file in files if file.startswith(tuple(NOT_ON[server]))}
+    assert files - run - left_out == set(), "name them in bin/nightly, or here"
+    assert run & left_out == set(), "they run"
+    assert [each for each in NOT_ON[server] if not any(file.startswith(each) for file in files)] == []
+
+
+def test_each_path_that_the_night_names_is_there() -> None:
+    for server in NOT_ON:
+        wanted, ignored = lists_of(server)
+        assert [path for path in (*wanted, *ignored) if not (ROOT / path).exists()] == []
 
 
 def _is_among(test: str, names: list[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -193,19 +192,3 @@ def test_who_runs_several_suites_gets_a_row_for_each_database(tmp_path: Path, mo
     monkeypatch.delenv("DBQUEUE_TEST_TOTALS", raising=False)
     end_of([Result("sqlite", "3.40.1", 3, 1, 2, 90), Result("mysql", tested=False)])
     assert table.read_text() == "sqlite 3.40.1|3|1|2|1.5|\nmysql |0|0|0|0.0|NOT TESTED\n"
-
-
-@pytest.mark.parametrize(("failures", "code"), [(0, 0), (2, 0), (3, 75)])
-def test_a_download_is_tried_three_times(tmp_path: Path, failures: int, code: int) -> None:
-    tries = tmp_path / "tries"
-    command = f'echo >>"{tries}"; (($(wc -l <"{tries}") > {failures}))'
-    done = subprocess.run(
-        [ROOT / "bin/fetch", "what the tests need", "bash", "-c", command],
-        env=os.environ | {"DBQUEUE_FETCH_PAUSES": "0 0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code
-    assert tries.read_text().count("\n") == min(failures + 1, 3)
-    assert ("COULD NOT DOWNLOAD: what the tests need" in done.stderr) == (code == 75)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
 import pytest
+from django.db import Error, connections
+from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue.databases.leftovers import begins_nothing
-from django_dbqueue.worker.traces import Trace, trace_of
+from django_dbqueue.worker.traces import Trace, is_as_made, note_calls, trace_of, watch
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,12 @@ CHANGES = {
         "CALL anything()",
         "PREPARE s FROM 'SELECT 1'",
         "/*!50000 SET sql_mode = '' */",
+        "CREATE /* x */ TEMPORARY TABLE t (n int)",
+        "SELECT 1 INTO /* x */ @a",
+        "UPDATE t SET a = (@a := 1)",
+        "TABLE t INTO @a",
+        "LOCK INSTANCE FOR BACKUP",
+        "LOCK -- x\n INSTANCE FOR BACKUP",
     ],
     "postgresql": [
         "SET search_path = other",
@@ -68,12 +80,32 @@ CHANGES = {
         "LISTEN them",
         "DO $$ BEGIN SET a.b = 1; END $$",
         "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+        "SELECT set_config('a.b', 'x, true)', false)",
+        "SELECT set_config('a.b', %s, false), f(1, true)",
+        "SELECT set_config /* , true) */ ('a.b', %s, false)",
+        "SELECT \"set_config\"('a.b', %s, false)",
+        "SELECT E'\\'', set_config('a.b', %s, false), E'\\''",
+        "SELECT $$'$$, set_config('a.b', %s, false), $x$'$x$",
+        "INSERT INTO t SELECT set_config('a.b', %s, false)",
+        "SELECT 1 INTO/* x */TEMP t",
+        "CREATE -- x\n TEMP TABLE t (n int)",
     ],
     "sqlite": ["PRAGMA query_only = 1", "PRAGMA foreign_keys(0)", "ATTACH 'x' AS y", "CREATE TEMP TABLE t (n)"],
 }
 LOCKS = {
-    "mysql": ["SELECT GET_LOCK('x', 1)", "DO GET_LOCK('x', 1)", "(select get_lock('x', 1))"],
-    "postgresql": ["SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_lock_shared(1)"],
+    "mysql": [
+        "SELECT GET_LOCK('x', 1)",
+        "DO GET_LOCK('x', 1)",
+        "(select get_lock('x', 1))",
+        "SELECT get_lock /* x */ ('x', 1)",
+        "INSERT INTO t SELECT GET_LOCK('x', 1)",
+        "SELECT GET_LOCK-- x\n('x', 1)",
+    ],
+    "postgresql": [
+        "SELECT pg_advisory_lock(1)",
+        "SELECT pg_try_advisory_lock_shared(1)",
+        "UPDATE t SET a = pg_try_advisory_lock(1)",
+    ],
 }
 NOTHING = {
     "mysql": [
@@ -87,6 +119,9 @@ NOTHING = {
         "CREATE TABLE t (n int)",
         "SELECT 'SET x'; SELECT \"USE y; SET z\"",
         "SAVEPOINT a",
+        "SELECT 'GET_LOCK(1)', '@a := 1' -- INTO @a",
+        "UNLOCK INSTANCE",
+        "INSERT INTO t (instance) VALUES (%s)",
     ],
     "postgresql": [
         "SET LOCAL lock_timeout = 1; SELECT 1; SET LOCAL lock_timeout TO DEFAULT",
@@ -97,6 +132,11 @@ NOTHING = {
         "SELECT make_interval(days := 1)",
         "DECLARE c CURSOR FOR SELECT 1",
         "NOTIFY them",
+        "SELECT 'set_config(' /* pg_advisory_lock(1) */",
+        "INSERT INTO temperatures VALUES (%s)",
+        "INSERT INTO temp VALUES (%s)",
+        "SELECT set_config('a.b', 'x', true), f(1)",
+        'SELECT "t"."set_config" FROM "t"',
     ],
     "sqlite": ["PRAGMA table_info(t)", "PRAGMA journal_mode", "BEGIN IMMEDIATE", "SELECT 1"],
 }
@@ -113,3 +153,48 @@ NOTHING = {
 )
 def test_what_a_statement_leaves_is_read_from_its_text(trace: Trace, vendor: str, text: str) -> None:
     assert trace_of(vendor, text) == trace
+
+
+def call_procedure(connection: Any) -> None:
+    with connection.cursor() as cursor, suppress(Error, AttributeError):  # there is none, and SQLite has no CALL
+        cursor.callproc("no_such_procedure", [1])
+
+
+THROUGH_THE_DRIVER: dict[str, list[Callable[[Any], object]]] = {
+    "mysql": [
+        lambda connection: connection.connection.select_db("information_schema"),
+        lambda connection: connection.connection.set_character_set("latin1"),
+    ],
+    "postgresql": [
+        lambda connection: setattr(connection.connection, "read_only", True),
+        lambda connection: setattr(connection.connection, "isolation_level", 4),
+        lambda connection: setattr(connection.connection, "row_factory", print),
+    ],
+    "sqlite": [
+        lambda connection: setattr(connection.connection, "row_factory", print),
+        lambda connection: setattr(connection.connection, "text_factory", bytes),
+    ],
+}
+
+
+@pytest.fixture
+def watched(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A connection of a worker's thread."""
+    monkeypatch.setattr(CursorWrapper, "callproc", CursorWrapper.callproc)
+    note_calls()
+    connection = connections.create_connection("default")
+    watch(connection)
+    yield connection
+    connection.close()
+
+
+def test_what_a_driver_is_made_to_change_is_noticed_until_the_next_session(watched: Any) -> None:
+    for change in (call_procedure, *THROUGH_THE_DRIVER[watched.vendor]):
+        watched.connect()
+        assert is_as_made(watched)
+        with watched.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert is_as_made(watched)
+        change(watched)
+        assert not is_as_made(watched), change
+        watched.close()

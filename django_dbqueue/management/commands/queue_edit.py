@@ -1,4 +1,4 @@
-"""``manage.py queue_edit``: send a message anew with another payload, and drop the old one."""
+"""``manage.py queue_edit``: send a message again with another payload, and drop the old one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from django_dbqueue.sessions.django_session import DjangoSession
 
 
 class Command(ConsoleCommand):
-    """Send a message anew with another payload, and print the id of the new one.
+    """Send a message again with another payload, and print the id of the new one.
 
-    Exit codes: 0 sent; 1 it is taken or changed in the meantime, a live message has its key, or the database refused; 2
-    wrong options, or a payload that can't be stored; 3 there is no such message. Unless 0, nothing was written.
+    Exit codes: 0 sent; 1 it is claimed or changed in the meantime, a live message has its key, or the database refused;
+    2 wrong options, or a payload that can't be stored; 3 there is no such message. Unless 0, nothing was written.
     """
 
-    help = "Send a message anew with another payload, drop the old one, and print the id of the new one."
+    help = "Send a message again with another payload, drop the old one, and print the id of the new one."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=whole(1, MAX_ID), help="the id of the message")
@@ -40,7 +40,7 @@ class Command(ConsoleCommand):
             raise CommandError(_("There is no message #%(id)s.") % {"id": options["id"]}, returncode=EXIT_NOTHING)
         payload = payload_given(options["kind"], options["payload"])
         words = {"id": message.pk, "queue": message.queue}
-        self.confirm(_("Send message #%(id)s of queue %(queue)s anew with this payload?") % words, yes=options["yes"])
+        self.confirm(_("Send message #%(id)s of queue %(queue)s again with this payload?") % words, yes=options["yes"])
         try:
             new = Message.objects.using(session.using).send_edited(message, payload, by=by)
         except DuplicateKey as error:

@@ -172,12 +172,6 @@ class Command(BaseCommand):
         named = [name.strip() for name in (names or "").split(",") if name.strip()]
         registered = registry.registered(named)
         operations = operations_consumer()
-        if operations.queue in registered:
-            raise CommandError(
-                f"{registered[operations.queue].name} consumes the queue {operations.queue}, which is reserved for "
-                "bulk operations: give the consumer another queue, or name another one in "
-                "DBQUEUE['OPERATIONS_QUEUE']."
-            )
         if not registered:
             raise CommandError(
                 "No consumer is registered. Write one in a module queue_consumers.py of an installed app:\n"

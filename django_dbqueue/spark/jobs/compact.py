@@ -2,7 +2,7 @@
 
 Each commit writes new files under a number that no other try has, reads them back, and publishes the lake's next
 snapshot, which names them instead of the old ones: one rename. Until then nothing has changed; from then on every
-reader that lists the lake reads the new ones. One that listed it before goes on to read the old ones.
+reader that lists the lake reads the new ones. One that listed it before continues to read the old ones.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class Crew:
             process.end()
 
     def thaw_all(self) -> None:
-        """Let everybody go on."""
+        """Let everybody continue."""
         for worker in self.workers:
             self._thaw(worker)
 

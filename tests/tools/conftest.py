@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.servers import pytest_process
+
+PLUGINS = ("no:django", "no:dbqueue", "tests.servers.recorder", "tests.alarm")
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose suite is run as this one's."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setattr(pytest_process, "ROOT", tmp_path)
+    plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
+    monkeypatch.setattr(pytest_process, "COMMAND", (sys.executable, "-m", "pytest", "-q", *plugins))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
