@@ -14,21 +14,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue import conf
-from django_dbqueue.databases import Server, Statement, means, server_of
+from django_dbqueue.databases import Statement, means, server_of
 from django_dbqueue.databases.retries import SECONDS, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.sessions.doubts import judged
 from django_dbqueue.sessions.retry import is_doubtful, is_passing
 from django_dbqueue.sessions.snapshots import seeing_what_is
-from django_dbqueue.sessions.transaction_begin import (
-    Context,
-    Execute,
-    begun_by,
-    begun_by_the_first,
-    in_mode,
-    takes_many,
-)
+from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
 
 Result = TypeVar("Result")
 MessageType = type[models.Model]
@@ -124,9 +117,13 @@ class DjangoSession:
             except OperationalError as error:
                 if not means(error, "safe updates"):
                     raise
-                with _updates_allowed(cursor, self.server):
+                # ours name rows by keys; a project's session is left as it was
+                cursor.execute(self.server.allows_updates)
+                try:
                     cursor.execute(statement.sql, statement.params)
                     return int(cursor.rowcount)
+                finally:
+                    cursor.execute(self.server.refuses_updates)
             return int(cursor.rowcount)
 
     def allow_updates(self) -> None:
@@ -203,7 +200,7 @@ class DjangoSession:
             return nullcontext()
         server = self.server
         if server.begin_mode:
-            return in_mode(connection, server.begin_mode)
+            return _in_mode(connection, server.begin_mode)
         if server.isolates and str(connection.isolation_level or "").lower() != "read committed":
             self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
@@ -285,13 +282,13 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
 
 
 @contextmanager
-def _updates_allowed(cursor: CursorWrapper, server: Server) -> Iterator[None]:
-    """Allow what ``sql_safe_updates`` refuses: ours name rows by keys. A project's session is left as it was."""
-    cursor.execute(server.allows_updates)
+def _in_mode(connection: Any, mode: str) -> Iterator[None]:
+    """Make atomic() begin in this mode of SQLite's."""
+    chosen, connection.transaction_mode = connection.transaction_mode, mode
     try:
         yield
     finally:
-        cursor.execute(server.refuses_updates)
+        connection.transaction_mode = chosen
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

@@ -20,8 +20,6 @@ Result = TypeVar("Result")
 
 PAUSES: Final = (0.05, 0.2)
 """Seconds before each repetition."""
-_WRITTEN: Final = ("Message", "MessageEvent", "Result", "Failure")
-"""Models whose tables a settlement writes."""
 
 
 def judged(using: str, work: Callable[[], Result], error: Exception) -> Result:
@@ -46,8 +44,8 @@ def judged(using: str, work: Callable[[], Result], error: Exception) -> Result:
 def _works(using: str) -> bool:
     """Return whether the server reads and writes our tables as they are to be, though it finds no row there."""
     try:
-        for name in _WRITTEN:
-            rows: Any = apps.get_model("django_dbqueue", name)._base_manager.using(using)
+        for model in apps.get_app_config("django_dbqueue").get_models():
+            rows: Any = model._base_manager.using(using)
             list(rows.extra(where=["1 = 0"]))
         apps.get_model("django_dbqueue", "Message")._base_manager.using(using).filter(pk=0).update(priority=0)
     except Error:
