@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from django_dbqueue.databases import Statement
     from django_dbqueue.spark.arrow import Pages
-    from django_dbqueue.spark.stream_driver import StreamDriver
+    from django_dbqueue.spark.stream_run import StreamRun
 
 OPTIONS: Final = (
     "queue",
@@ -80,7 +80,7 @@ def reader_of(options: Mapping[str, str], schema: StructType) -> DataSourceStrea
 
 
 class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A reader in the runner, with copies in the planner and in tasks; only the first ever has a ``StreamDriver``."""
+    """A reader in the runner, with copies in the planner and in tasks; only the first ever has a ``StreamRun``."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
@@ -91,20 +91,20 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.parts = chosen.whole("numPartitions", most=10_000)
         self.outage = outage_of(chosen)
         self.sessions = Credentials.load(options).max_connections
-        self._runner: StreamDriver | None = None
+        self._run: StreamRun | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_runner": None}
+        return {**self.__dict__, "_run": None}
 
     @property
-    def runner(self) -> StreamDriver:
+    def run(self) -> StreamRun:
         """Return this process's run, which begins with the first question."""
-        if self._runner is None:
-            from django_dbqueue.spark.stream_driver import StreamDriver
+        if self._run is None:
+            from django_dbqueue.spark.stream_run import StreamRun
 
             credentials = Credentials.load(self.options)
-            self._runner = StreamDriver(credentials, self.spec, outage=self.outage, limits=self.limits)
-        return self._runner
+            self._run = StreamRun(credentials, self.spec, outage=self.outage, limits=self.limits)
+        return self._run
 
     # -- what Spark asks the runner -----------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self.limits.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        self.runner.stop_at_now()
+        self.run.stop_at_now()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Ack up to ``start``, and claim; asked again, the same claim."""
@@ -134,33 +134,33 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "A consuming stream claims a bounded number of messages at a time, but trigger(once=True) asks for "
                 "all at once and would leave them unacknowledged: use trigger(availableNow=True)."
             )
-        return {"claim": self.runner.advance(int(start["claim"]), limit.max_rows)}
+        return {"claim": self.run.advance(int(start["claim"]), limit.max_rows)}
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
         """Return how many messages are due and not claimed, for Spark's progress events."""
-        ready = self.runner.count_backlog()
+        ready = self.run.count_backlog()
         return {NAME: STREAM + self.spec.name, "ready": min(ready, MOST_COUNTED), "capped": ready > MOST_COUNTED}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Distribute the messages of the claims after ``start`` over tasks."""
-        runner = self.runner
+        run = self.run
         slices = [
-            Slice(runner.run, number, piece)
-            for number, ranges in runner.planned(int(start["claim"]), int(end["claim"]))
+            Slice(run.id, number, piece)
+            for number, ranges in run.planned(int(start["claim"]), int(end["claim"]))
             for piece in cut(ranges, self._parts_for(size_of(ranges)))
         ]
-        return slices or [Slice(runner.run, 0, ())]
+        return slices or [Slice(run.id, 0, ())]
 
     def _parts_for(self, messages: int) -> int:
         return self.parts or min(PARTITIONS, self.sessions or PARTITIONS, -(-messages // WORTH_A_TASK))
 
     def commit(self, end: dict[str, int]) -> None:
-        self.runner.ack(int(end["claim"]))
+        self.run.ack(int(end["claim"]))
 
     def stop(self) -> None:
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            runner.close()
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
 
     # -- what a task does ---------------------------------------------------------------------------------
 

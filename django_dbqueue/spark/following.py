@@ -142,7 +142,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return last, rows
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
-        """Return the newest row, for Spark's progress events; after a look that began no batch, without another one."""
+        """Return the newest row, for Spark's progress events; after a check that began no batch, without another."""
         is_known = self._idle and self._until == _EVERY_ID
         newest = self._next[1] if is_known else self._ask(history_readers.newest_id)
         return {NAME: READER + self.name, "id": newest}

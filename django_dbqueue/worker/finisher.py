@@ -45,12 +45,12 @@ class Finisher:
                 self._send_done(delivery, seconds)
         for delivery, _ in acked:
             if delivery.when_ended is not None:
-                _notify_adapter(delivery)
+                _notify_runner(delivery)
 
     def announce_done(self, delivery: Delivery, seconds: float) -> None:
         """Tell of a message that was acked together with its handler's rows."""
         self._send_done(delivery, seconds)
-        _notify_adapter(delivery)
+        _notify_runner(delivery)
 
     def _send_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
@@ -70,7 +70,7 @@ class Finisher:
         self._board.count("done")
         first_line = verdict.error.splitlines()[0] if verdict.error else ""
         logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, first_line)
-        _notify_adapter(delivery)
+        _notify_runner(delivery)
 
     def undecided(self, delivery: Delivery) -> None:
         """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
@@ -100,7 +100,7 @@ class Finisher:
             self._board.count("given_back")
         elif verdict.verb == "drop":
             self._board.count("done")
-            _notify_adapter(delivery)
+            _notify_runner(delivery)
         elif verdict.verb == "cut off":
             self._board.count("cut_off")
         elif verdict.verb == "reject" or delivery.is_last:
@@ -112,7 +112,7 @@ class Finisher:
             signals.message_failed.send(Message, **fields, delay=verdict.delay)
 
 
-def _notify_adapter(delivery: Delivery) -> None:
+def _notify_runner(delivery: Delivery) -> None:
     """Let its runner do what it does at a committed end, once. Nothing that this raises undoes the end."""
     notify, delivery.when_ended = delivery.when_ended, None
     if notify is not None:

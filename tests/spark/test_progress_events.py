@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from django_dbqueue import Envelope
 from django_dbqueue.databases import Statement
 from django_dbqueue.models import Message
-from django_dbqueue.spark import consuming, stream_driver
+from django_dbqueue.spark import consuming, stream_run
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.following import reader_of
@@ -62,10 +62,10 @@ def test_a_consuming_stream_reports_how_many_are_ready_behind_its_claim(
         expected = {"dbqueue": "stream:s", "ready": 5, "capped": False}
         assert stream.reportLatestOffset() == expected
         Message.objects.enqueue("new", queue="tests")
-        assert stream.reportLatestOffset() == expected, "it counts once for each look"
-        for module in (consuming, stream_driver):
+        assert stream.reportLatestOffset() == expected, "it counts once for each check"
+        for module in (consuming, stream_run):
             monkeypatch.setattr(module, "MOST_COUNTED", 2)
-        stream.runner._count_at = 0.0  # as if the count had cost nothing
+        stream.run._count_at = 0.0  # as if the count had cost nothing
         assert stream.latestOffset({"claim": 1}, limit) == {"claim": 2}
         assert stream.reportLatestOffset() == {"dbqueue": "stream:s", "ready": 2, "capped": True}
     finally:

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from django_dbqueue.exceptions import InvalidMessage, InvalidPipeline
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Stream, StreamClaim
-from django_dbqueue.spark import stream_driver
+from django_dbqueue.spark import stream_run
 from django_dbqueue.spark.consuming import ClaimStreamReader, reader_of
 from django_dbqueue.spark.schemas import MESSAGES
-from django_dbqueue.spark.stream_driver import StreamDriver
+from django_dbqueue.spark.stream_run import StreamRun
 from tests.factories import QUEUE, MessageFactory
 from tests.patience import patience
 from tests.process.conftest import wait_until
@@ -76,9 +76,9 @@ def test_an_empty_queue_is_polled_less_and_less_often(
 ) -> None:
     moments = count(1_000.0, 0.005)
     now = [next(moments)]
-    monkeypatch.setattr(stream_driver, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(stream_run, "time", SimpleNamespace(monotonic=lambda: now[0]))
     times: list[float] = []
-    monkeypatch.setattr(StreamDriver, "_next", lambda *_: times.append(now[0]))
+    monkeypatch.setattr(StreamRun, "_next", lambda *_: times.append(now[0]))
     while len(times) < 10:
         assert reader.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
         now[0] = next(moments)
@@ -88,7 +88,7 @@ def test_an_empty_queue_is_polled_less_and_less_often(
 
 def test_a_reader_is_pickled_without_its_run(reader: ClaimStreamReader) -> None:
     reader.latestOffset({"claim": 0}, LIMIT)
-    assert pickle.loads(pickle.dumps(reader))._runner is None
+    assert pickle.loads(pickle.dumps(reader))._run is None
     reader.stop()
     stream = Stream.objects.get()
     assert (stream.run, stream.conn_id, stream.runner) == (None, None, "")
@@ -131,8 +131,8 @@ def test_too_few_messages_wait_for_more(waiting: ClaimStreamReader, monkeypatch:
     MessageFactory.create_batch(2)
     MessageFactory(queue="another")
     polls: list[int] = []
-    real = StreamDriver._next
-    monkeypatch.setattr(StreamDriver, "_next", lambda *args: (polls.append(1), real(*args))[1])
+    real = StreamRun._next
+    monkeypatch.setattr(StreamRun, "_next", lambda *args: (polls.append(1), real(*args))[1])
 
     def polled_often() -> bool:
         assert waiting.latestOffset({"claim": 0}, LIMIT) == {"claim": 0}
@@ -216,22 +216,22 @@ if settings.TEST_DATABASE == "mariadb":
                 "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
             )
             text = django(environment, f"{address}.to_json())")
-            runner = StreamDriver(stream_driver.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
+            run = StreamRun(stream_run.Credentials.parse(text, where="the test"), SPEC, outage=patience(60))
 
             def crash() -> None:
                 server.kill()
                 server.start()
 
             crash()
-            assert runner.advance(0, 10) == 1
+            assert run.advance(0, 10) == 1
             crash()
-            [(_, ids)] = runner.planned(0, 1)
+            [(_, ids)] = run.planned(0, 1)
             assert ids == ((1, 10),)
             crash()
-            runner.ack(1)
-            assert runner.advance(1, 20) == 2
+            run.ack(1)
+            assert run.advance(1, 20) == 2
             crash()
-            assert runner.advance(2, 20) == 2
+            assert run.advance(2, 20) == 2
             done = "print(Message.objects.done('tests').count(), Message.objects.exclude(status='y').count())"
             assert django(environment, done) == "30 0"
-            runner.close()
+            run.close()

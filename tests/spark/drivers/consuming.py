@@ -43,10 +43,10 @@ class Mortal(ClaimStreamReader):
         if number == AT and self.point == "before the ack":
             die_everywhere()
         if number == AT and self.point == "after the ack":
-            self.runner.ack(number)
+            self.run.ack(number)
             die_everywhere()
         if number == AT - 1 and self.point == "before the claim":
-            self.runner.ack(number)
+            self.run.ack(number)
             die_everywhere()
         offset = super().latestOffset(start, limit)
         if offset["claim"] == AT and self.point == "after the claim":

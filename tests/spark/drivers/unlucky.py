@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from django_dbqueue.spark.consuming import ClaimStreamReader
 from django_dbqueue.spark.data_source import DbQueueDataSource
 from django_dbqueue.spark.following import HistoryStreamReader
-from django_dbqueue.spark.stream_driver import StreamHeartbeat
+from django_dbqueue.spark.stream_run import StreamHeartbeat
 from django_dbqueue.spark.table_reader import TableReader
 
 
@@ -22,9 +22,9 @@ class Heartless(ClaimStreamReader):
     """Its runner never beats."""
 
     @property
-    def runner(self) -> Any:
+    def run(self) -> Any:
         StreamHeartbeat._beat = lambda _: None  # type: ignore[method-assign] - the runner's process is this query's alone
-        return super().runner
+        return super().run
 
 
 class WithoutHeartbeat(DbQueueDataSource):

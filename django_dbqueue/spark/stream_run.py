@@ -1,4 +1,4 @@
-"""The runner of a consuming stream: the one process that claims and acks, and its heartbeat.
+"""A run of a consuming stream, in the one process that claims and acks, and its heartbeat.
 
 It survives a lost session: it reconnects, takes the stream's lock again, and repeats the work in progress, none of
 which changes anything a second time. It doesn't survive another query that has taken the stream over.
@@ -33,12 +33,12 @@ SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
 """Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
 COUNT_SHARE: Final = 20
-"""Counts of what is ready take at most one twentieth of a runner's time."""
+"""Counts of what is ready take at most one twentieth of a run's time."""
 
 logger = logging.getLogger("django_dbqueue")
 
 
-class StreamDriver:
+class StreamRun:
     """One run of a stream, from the first question to ``close``. Lives in one process, and is never pickled."""
 
     def __init__(
@@ -49,9 +49,9 @@ class StreamDriver:
         self._outage = outage
         self._small = SmallBatch(limits or TriggerLimits(most=0))
         self._connection: Connection | None
-        self._connection, self.run = tried_on(self._begun, seconds=outage)
-        self._claimer = StreamClaimer(spec, self.run)
-        self._heartbeat = StreamHeartbeat(credentials, spec, self.run)
+        self._connection, self.id = tried_on(self._begun, seconds=outage)
+        self._claimer = StreamClaimer(spec, self.id)
+        self._heartbeat = StreamHeartbeat(credentials, spec, self.id)
         self._heartbeat.start()
         self._until: object = None
         self._idle = 0.0
@@ -106,7 +106,7 @@ class StreamDriver:
         return self._claimer.claim(connection, limit, until=self._until)
 
     def count_backlog(self) -> int:
-        """Count what is due, up to one more than MOST_COUNTED; again after the next look, or later if that is slow."""
+        """Count what is due, up to one more than MOST_COUNTED; again after the next check, or later if that is slow."""
         began = time.monotonic()
         if self._is_backlog_old and began >= self._count_at:
             queue = self._spec.queue
@@ -123,7 +123,7 @@ class StreamDriver:
     def planned(self, above: int, upto: int) -> list[tuple[int, Ranges]]:
         """Return the claims of an interval of offsets, with their ids."""
         return self._do(
-            lambda connection: stream_delivery.planned(connection, self._spec.name, self.run, above=above, upto=upto)
+            lambda connection: stream_delivery.planned(connection, self._spec.name, self.id, above=above, upto=upto)
         )
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class StreamDriver:
         if self._connection is None:
             return
         try:
-            ownership.end(self._connection, self._spec.name, self.run)
+            ownership.end(self._connection, self._spec.name, self.id)
         except Exception as error:
             if not is_away(error):
                 raise
@@ -155,7 +155,7 @@ class StreamDriver:
         if self._connection is None:
             connection = open_lasting(self._credentials)
             try:
-                ownership.resume(connection, self._spec, self.run)
+                ownership.resume(connection, self._spec, self.id)
             except BaseException:
                 connection.close()
                 raise
