@@ -43,11 +43,11 @@ def test_every_setting_and_every_option_has_a_rule_that_its_default_keeps() -> N
         {"QUEUES": {"e.mails:1-a_b": {"timeout": 0.5, "backoff": 0, "backoff_max": 0, "priority": 100}}},
     ],
 )
-def test_good_settings_raise_nothing(dbqueue: dict[str, Any]) -> None:
+def test_good_settings_report_nothing(dbqueue: dict[str, Any]) -> None:
     assert messages_of(dbqueue) == []
 
 
-def test_no_settings_at_all_raise_nothing(settings: Any) -> None:
+def test_no_settings_at_all_report_nothing(settings: Any) -> None:
     del settings.DBQUEUE
     assert check_settings() == []
 

@@ -19,7 +19,7 @@ SHARE = claims.RESCAN_SHARE
 
 
 class Clock:
-    """Stands still, but for the seconds that each look at it takes."""
+    """Stands still, but for the seconds that each reading of it takes."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -47,7 +47,7 @@ def claim(claimer: Claimer, limit: int = 10) -> list[object]:
 
 
 def release_one(claimer: Claimer, clock: Clock) -> None:
-    """Claim two, in a look that takes a second and comes back short, and release the first."""
+    """Claim two, in a rescan that takes a second and comes back short, and release the first."""
     clock.step = 0.5
     Message.objects.enqueue_many(["first", "second"])
     first, _second = claimer.claim(10, lease=60.0, max_reads=5)
@@ -64,11 +64,11 @@ def assert_all_is_seen_after_a_short_claim(claimer: Claimer) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_after_a_short_claim_the_next_one_sees_all_where_reads_are_cheap(claimer: Claimer) -> None:
+def test_after_a_short_claim_the_next_one_sees_all_where_rescans_are_cheap(claimer: Claimer) -> None:
     assert_all_is_seen_after_a_short_claim(claimer)
 
 
-def test_a_read_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
+def test_a_rescan_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: Clock) -> None:
     release_one(claimer, clock)
     # SQLite takes no mark: nothing lies before one but what is ready
     assert claim(claimer) == (["first"] if connection.vendor == "sqlite" else [])
@@ -76,18 +76,18 @@ def test_a_read_that_was_dear_is_not_repeated_at_once(claimer: Claimer, clock: C
 
 
 @pytest.mark.parametrize(("rows", "is_dear"), [(2, True), (40, False)])
-def test_a_read_is_not_dear_for_the_rows_that_it_claims(
+def test_a_rescan_is_not_dear_for_the_rows_that_it_claims(
     claimer: Claimer, clock: Clock, rows: int, is_dear: bool
 ) -> None:
     Message.objects.enqueue_many(range(rows))
-    clock.step = 0.6 * claims.EXPENSIVE  # twice in a look
+    clock.step = 0.6 * claims.EXPENSIVE  # twice in a rescan
     assert len(claim(claimer, 50)) == rows
     clock.step = 0.0
     claim(claimer)
     assert claimer.low_water.saw_all != is_dear
 
 
-def test_a_read_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
+def test_a_rescan_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clock: Clock) -> None:
     clock.step = 60.0
     Message.objects.enqueue("first")
     assert claim(claimer) == ["first"]
@@ -97,7 +97,7 @@ def test_a_read_that_was_very_dear_is_not_put_off_for_long(claimer: Claimer, clo
     assert claimer.low_water.saw_all
 
 
-def test_a_read_is_not_dear_because_its_transaction_had_to_wait(
+def test_a_rescan_is_not_dear_because_its_transaction_had_to_wait(
     claimer: Claimer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = DjangoSession.transaction
@@ -113,7 +113,7 @@ def test_a_read_is_not_dear_because_its_transaction_had_to_wait(
     assert_all_is_seen_after_a_short_claim(claimer)
 
 
-def test_what_lies_before_the_mark_comes_with_the_next_read(claimer: Claimer, clock: Clock) -> None:
+def test_what_lies_before_the_mark_comes_with_the_next_rescan(claimer: Claimer, clock: Clock) -> None:
     release_one(claimer, clock)
     clock.now += SHARE + 1
     assert claim(claimer) == ["first"]
@@ -127,7 +127,7 @@ def test_what_comes_in_between_is_found_at_once(claimer: Claimer, clock: Clock) 
     assert not claimer.low_water.saw_all
 
 
-def test_a_priority_that_has_run_empty_is_still_read_after_a_dear_read_that_found_nothing(
+def test_a_priority_that_has_run_empty_is_still_read_after_a_dear_rescan_that_found_nothing(
     claimer: Claimer, clock: Clock
 ) -> None:
     clock.step = 0.5
@@ -142,7 +142,7 @@ def test_a_priority_that_has_run_empty_is_still_read_after_a_dear_read_that_foun
     assert not claimer.low_water.saw_all
 
 
-def test_a_priority_that_was_never_seen_comes_with_the_next_read(claimer: Claimer, clock: Clock) -> None:
+def test_a_priority_that_was_never_seen_comes_with_the_next_rescan(claimer: Claimer, clock: Clock) -> None:
     release_one(claimer, clock)
     Message.objects.enqueue("urgent", priority=9)
     assert "urgent" not in claim(claimer)
@@ -150,7 +150,7 @@ def test_a_priority_that_was_never_seen_comes_with_the_next_read(claimer: Claime
     assert "urgent" in claim(claimer)
 
 
-def test_who_knows_no_priority_reads_each_time(claimer: Claimer, clock: Clock) -> None:
+def test_who_knows_no_priority_rescans_each_time(claimer: Claimer, clock: Clock) -> None:
     clock.step = 0.5
     assert claim(claimer) == []
     Message.objects.enqueue("first")
@@ -158,7 +158,7 @@ def test_who_knows_no_priority_reads_each_time(claimer: Claimer, clock: Clock) -
     assert claimer.low_water.saw_all
 
 
-def test_a_mark_never_goes_back_when_a_read_saw_all(claimer: Claimer, clock: Clock) -> None:
+def test_a_mark_never_goes_back_when_a_rescan_saw_all(claimer: Claimer, clock: Clock) -> None:
     release_one(claimer, clock)
     clock.now += SHARE + 1
     clock.step = 0.5
@@ -178,14 +178,14 @@ def test_no_more_marks_are_kept_than_that(claimer: Claimer, clock: Clock) -> Non
     assert sorted(claimer.low_water.marks) == list(range(3, claims.MARKS_KEPT + 3))
 
 
-def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_read_was(clock: Clock) -> None:
+def test_a_claim_that_rescues_sees_what_it_has_rescued_however_dear_its_rescan_was(clock: Clock) -> None:
     Message.objects.enqueue_many(["first", "second"])
     let_end(*Message.objects.claim(1))
     clock.step = 0.5
     assert [message.payload for message in Message.objects.claim(2)] == ["second", "first"]
 
 
-def test_while_claims_come_back_full_they_read_from_the_beginning_once_a_second(claimer: Claimer, clock: Clock) -> None:
+def test_while_claims_come_back_full_they_rescan_once_a_second(claimer: Claimer, clock: Clock) -> None:
     Message.objects.enqueue_many(range(40))
     first, *_others = claimer.claim(10, lease=60.0, max_reads=5)
     first.release()

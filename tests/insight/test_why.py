@@ -261,7 +261,7 @@ def test_it_is_done_or_was_dropped() -> None:
 # What it may not do
 
 
-def test_consumers_are_searched_in_the_project(registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_are_sought_in_the_project(registry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer_registry, "autodiscover", lambda: registry.update(found=object()))
     assert consumer_registry.has_consumer("found") is True
     assert consumer_registry.has_consumer("other") is False

@@ -57,7 +57,7 @@ def test_who_held_a_message_that_was_dropped_by_key_has_lost_it() -> None:
 
 
 @pytest.mark.parametrize("make", [None, done, dead])
-def test_drop_of_a_key_that_no_live_message_has_returns_it_and_changes_nothing(make: Any) -> None:
+def test_drop_of_a_key_that_no_live_message_has_returns_false_and_changes_nothing(make: Any) -> None:
     if make is not None:
         make(key="k")
     before = rows()

@@ -78,7 +78,7 @@ def test_keys_that_stand_are_ignored_and_stay_as_they_were() -> None:
     assert enqueue_many([Envelope(n, key=str(n)) for n in range(3)]) == (0, 0, 3)
 
 
-def test_keys_that_stand_are_updated_unless_they_have_the_same() -> None:
+def test_keys_that_stand_are_updated_unless_the_content_is_the_same() -> None:
     waiting(payload="old", key="1")
     waiting(payload=2, key="2")
     items = [Envelope(n, key=str(n)) for n in range(4)]

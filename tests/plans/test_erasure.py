@@ -19,7 +19,7 @@ MOST = {"mysql": 60, "postgresql": 0, "sqlite": 900}
 """Entries read, and steps of the machine; PostgreSQL's pages are counted for the table of messages only."""
 
 
-def test_rows_with_a_key_are_searched_in_a_range_of_ids() -> None:
+def test_rows_with_a_key_are_sought_in_a_range_of_ids() -> None:
     ids = archive(2_000, key="k")
     statement = history_sql.with_keys(server_of(connection), ids[0] - 1, ids[9], ["k", "other"])
     assert cost_of(connection, statement) <= MOST[connection.vendor]

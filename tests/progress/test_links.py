@@ -72,7 +72,7 @@ def test_a_link_shows_how_far_a_flow_is() -> None:
     assert last["text"] == "4 of 4, finished"
 
 
-def test_what_has_ended_with_dead_messages_is_shown_so() -> None:
+def test_what_has_ended_with_dead_messages_shows_how_many_failed() -> None:
     with flow("f") as f:
         parts = f.enqueue_many(range(2), queue=QUEUE)
         f.enqueue("alert", queue=QUEUE, after=parts, when="dead")

@@ -27,7 +27,7 @@ def without_cronsim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
 
 
-def test_good_schedules_raise_nothing_and_are_read_as_they_are_written() -> None:
+def test_good_schedules_report_nothing_and_are_read_as_they_are_written() -> None:
     full = NIGHTLY | {"timezone": "Europe/Berlin", "missed": "all", "payload": ["x"], "key": "one at a time"}
     assert messages_of({"nightly": NIGHTLY, "full": full}) == []
     with override_settings(DBQUEUE={"SCHEDULES": {"nightly": NIGHTLY, "full": full}}, TIME_ZONE="Asia/Tokyo"):

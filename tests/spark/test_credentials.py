@@ -131,7 +131,7 @@ def test_an_option_that_is_a_secret_is_refused_by_its_name(name: str) -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_options_that_name_no_place_get_those_that_there_are() -> None:
+def test_options_that_name_no_place_are_refused_with_those_that_there_are() -> None:
     with pytest.raises(InvalidPipeline, match=r"credentials_file.*credentials_env"):
         Credentials.load({"queue": "emails"})
 

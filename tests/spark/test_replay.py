@@ -89,7 +89,7 @@ def test_bodies_come_out_byte_for_byte_the_unreadable_among_them(
     assert again[bodies[0]]["trace"] == "☃"
     assert again[bodies[3]]["dbqueue.unreadable_headers"] == "no json"
     assert again[bodies[4]]["dbqueue.unreadable_headers"] == "[1]"
-    assert all(isinstance(headers["dbqueue.replayed_from"], dict) for headers in again.values())
+    assert all(isinstance(each["dbqueue.replayed_from"], dict) for each in again.values())
 
 
 def test_the_same_replay_twice_adds_nothing_also_when_its_messages_are_done_and_gone(

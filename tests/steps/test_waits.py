@@ -73,9 +73,9 @@ def test_a_retry_is_not_woken_by_an_event_for_which_it_waited_before() -> None:
 @pytest.mark.parametrize(
     ("emits", "status"),
     [
-        pytest.param("before the look", "n", id="between the commit of the wait and its look"),
-        pytest.param("after the look", "n", id="between the look and the parking"),
-        pytest.param("after the look", "run", id="not told of the waiter, since it looked before the wait's commit"),
+        pytest.param("before the check", "n", id="between the commit of the wait and its check"),
+        pytest.param("after the check", "n", id="between the check and the parking"),
+        pytest.param("after the check", "run", id="not told of the waiter, since it checked before the wait's commit"),
     ],
 )
 def test_an_emit_during_a_wait_wakes_it(emits: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,10 +87,10 @@ def test_an_emit_during_a_wait_wakes_it(emits: str, status: str, monkeypatch: py
             Event.objects.emit("paid:17", 5)
 
     def read_and_emit(steps: Any, event: str) -> Any:
-        if emits == "before the look":
+        if emits == "before the check":
             emit()
         found = value_of(steps, event)
-        if emits == "after the look":
+        if emits == "after the check":
             emit()
         return found
 
@@ -101,7 +101,7 @@ def test_an_emit_during_a_wait_wakes_it(emits: str, status: str, monkeypatch: py
 
 
 @transactional
-def test_a_handler_that_died_before_its_read_is_delivered_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_died_before_its_check_is_delivered_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     message = held()
     monkeypatch.setattr(suspension, "_value", _dies_at_the_second())
     with pytest.raises(KeyboardInterrupt):

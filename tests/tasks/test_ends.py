@@ -94,7 +94,7 @@ def test_a_dropped_task_has_its_reason(jobs: Any) -> None:
     assert result.errors[-1].traceback == "nobody wants it\n"
 
 
-def test_a_forgotten_result_is_known_and_one_that_was_none_is_still_none(jobs: Any) -> None:
+def test_a_forgotten_result_raises_and_one_that_was_none_is_still_none(jobs: Any) -> None:
     forgotten, kept, none = jobs.add.enqueue(1, 2), jobs.add.enqueue(3, 4), jobs.nothing.enqueue()
     run()
     Result.objects.filter(pk=int(forgotten.id)).update(expires_at=DbNow())

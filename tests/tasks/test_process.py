@@ -104,9 +104,9 @@ def test_a_timeout_names_the_task_and_cancels_an_async_one_in_its_child(
     assert second.ended() == 0, second.output
     for result, worker in ((cancelled, first), (hung, second)):
         result.refresh()
-        error = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
+        expected = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
         assert (result.status, result.attempts) == ("FAILED", 3)
-        assert [error.exception_class for error in result.errors] == [TimeoutError] * 3
-        assert error in str(Message.objects.get(pk=int(result.id)).error)
-        assert error in worker.output
+        assert [each.exception_class for each in result.errors] == [TimeoutError] * 3
+        assert expected in str(Message.objects.get(pk=int(result.id)).error)
+        assert expected in worker.output
         assert "run_task" not in worker.output

@@ -27,7 +27,7 @@ def test_the_tests_that_the_page_shows_pass(tmp_path: Path) -> None:
     assert f"{shown['accounts/test_registration.py']} passed" in project.run(commands[1])
 
 
-def test_the_failure_that_the_page_shows_is_as_one_is(tmp_path: Path) -> None:
+def test_the_failure_that_the_page_shows_is_what_a_failure_prints(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write(
         "accounts/tests.py",
