@@ -40,7 +40,7 @@ class Cancelling:
 
     def offers(self, request: HttpRequest, flow: Flow, seen: Progress) -> list[dict[str, object]]:
         """Return the button for a flow's page, if this user may cancel it, and something is left of it."""
-        if seen.has_ended or not self._may(request):
+        if seen.all_finished or not self._may(request):
             return []
         return [{"name": "cancel", "label": LABEL, "url": self._url("cancel", flow.pk)}]
 
@@ -63,7 +63,7 @@ class Cancelling:
             "title": LABEL,
             "label": LABEL,
             "flow": flow,
-            "has_ended": seen.has_ended,
+            "all_finished": seen.all_finished,
             "counts": {name: grouped(getattr(seen, name)) for name in ("left", "dead", "counted", "total")},
             "is_cut": seen.counted < seen.total,
             "form": form,

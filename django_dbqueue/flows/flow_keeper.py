@@ -1,6 +1,6 @@
-"""The keeper of flows: looks for whoever died between its commit and its look, and for ends that told nobody.
+"""The keeper of flows: looks for whoever died between its commit and its check, and for ends that told nobody.
 
-Routines, streams and SQL end messages without a look. So it walks the edges, a bounded number at a time, and asks what
+Routines, streams and SQL end messages without a check. So it walks the edges, a bounded number at a time, and asks what
 became of the messages that they come from; and the gates, and asks which are open.
 """
 

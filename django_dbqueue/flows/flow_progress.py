@@ -50,7 +50,7 @@ class Progress(NamedTuple):
         return max(0, self.counted - self.finished - self.dead)
 
     @property
-    def has_ended(self) -> bool:
+    def all_finished(self) -> bool:
         """Whether every message has ended well."""
         return self.finished >= self.total
 

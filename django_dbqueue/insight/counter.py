@@ -40,7 +40,7 @@ _TOGETHER: Final = 300
 MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _AWHILE: Final = 0.02
-"""Seconds between two looks whether another counter has finished."""
+"""Seconds between two checks whether another counter has finished."""
 _SHORTEST: Final = timedelta(milliseconds=1)
 _POINTS: Final = (0.5, 0.95, 0.99)
 _PROGRESS: Final = 1

@@ -50,7 +50,7 @@ class Servers:
     """The workers and streams that serve a queue, one line of text each."""
 
     alive: tuple[str, ...]
-    late: tuple[str, ...]
+    without_beats: tuple[str, ...]
 
 
 def owner_of(message: Message, now: datetime) -> Owner:
@@ -129,11 +129,11 @@ def servers_of(queue: str, session: DjangoSession, now: datetime) -> Servers:
     rows = Worker.objects.using(session.using).filter(queues__contains=queue).order_by("-beat_at")[:MOST_READ]
     workers = [worker for worker in rows if queue in worker.queues.split(",")]
     alive = [_busy(worker, now) for worker in workers if now - worker.beat_at <= ALIVE_WITHIN]
-    late = [_late(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
+    without_beats = [_without_beats(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
     streams = [each.name for each in Stream.objects.using(session.using).filter(queue=queue)[:NAMED]]
     runs = [name for name in streams if is_running(session, name)]
     alive += [_("The stream %(name)s serves the queue.") % {"name": name} for name in runs]
-    return Servers(_few(alive), _few(late))
+    return Servers(_few(alive), _few(without_beats))
 
 
 def _busy(worker: Worker, now: datetime) -> str:
@@ -149,7 +149,7 @@ def _busy(worker: Worker, now: datetime) -> str:
     }
 
 
-def _late(worker: Worker, now: datetime) -> str:
+def _without_beats(worker: Worker, now: datetime) -> str:
     return _("Worker %(worker)s served the queue, and sent its last heartbeat %(span)s ago.") % {
         "worker": worker,
         "span": span(now - worker.beat_at),

@@ -140,7 +140,7 @@ def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool
         return Why("paused", text, _words_of(paused), verbs=("resume", "reject", "drop"), error=message.error)
     servers = servers_of(queue, session, now)
     if not servers.alive:
-        return _unserved(message, servers.late, has_consumer(queue))
+        return _unserved(message, servers.without_beats, has_consumer(queue))
     before = _count_before(message)
     if before == 0:
         text = _("It is next: it has been due for %(span)s, and will be claimed first.")
@@ -160,10 +160,10 @@ def _waiting(message: Message, now: datetime, has_consumer: Callable[[str], bool
     )  # fmt: skip
 
 
-def _unserved(message: Message, late: tuple[str, ...], has_consumer: bool | None) -> Why:
+def _unserved(message: Message, without_beats: tuple[str, ...], has_consumer: bool | None) -> Why:
     queue = message.queue
     start = _("Start one: manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
-    if late:
+    if without_beats:
         code, text = "workers_silent", _("It waits: the workers that served its queue have stopped sending heartbeats.")
     elif has_consumer is False:
         code = "no_consumer"
@@ -173,7 +173,7 @@ def _unserved(message: Message, late: tuple[str, ...], has_consumer: bool | None
         } + _("manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}
     else:
         code, text = "no_worker", _("It waits: no worker serves its queue.")
-    return Why(code, text, late, verbs=("reject", "drop"), advice=start, error=message.error)
+    return Why(code, text, without_beats, verbs=("reject", "drop"), advice=start, error=message.error)
 
 
 def _count_before(message: Message) -> int:

@@ -64,10 +64,10 @@ class DoneWalk:
     """Once something was passed by: the priority, and the last row that was. None: begin with the oldest of all."""
     _left: LeftBehind = field(default_factory=LeftBehind)
 
-    def archive(self, *, age: float, checks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
+    def archive(self, *, age: float, most_rows: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that finished ``age`` seconds ago or earlier; return how many.
 
-        It stops after the last one, soon after ``checks`` rows were met, after ``limit`` rows were moved, or when
+        It stops after the last one, soon after ``most_rows`` were met, after ``limit`` rows were moved, or when
         another archiver is active and ``wait`` is false. Rows that can't leave are passed by, and named in the log.
         """
         place = self._place
@@ -83,7 +83,7 @@ class DoneWalk:
             while True:
                 self._place = (priority, behind) if behind is not None or self._place is not None else None
                 wanted = BATCH if limit is None else min(BATCH, limit - moved)
-                if not wanted or (checks is not None and checked >= checks):
+                if not wanted or (most_rows is not None and checked >= most_rows):
                     return moved
                 done = archive_sql.finished(self.session.server, self.queue, priority, age, wanted, behind=behind)
                 batch = _move(self.session, self._left, done, wait=wait, may_be_dead=False)
@@ -133,10 +133,10 @@ class DeadWalk:
     """The priority and the id of the last row that was checked; None before the first."""
     _left: LeftBehind = field(default_factory=LeftBehind)
 
-    def archive(self, *, age: float, checks: int | None = None, limit: int | None = None, wait: bool = True) -> int:
+    def archive(self, *, age: float, most_rows: int | None = None, limit: int | None = None, wait: bool = True) -> int:
         """Move rows that died ``age`` seconds ago or earlier; return how many.
 
-        It stops after the last dead row, soon after ``checks`` rows were checked, after ``limit`` rows were moved, or
+        It stops after the last dead row, soon after ``most_rows`` were checked, after ``limit`` rows were moved, or
         when another archiver is active and ``wait`` is false.
         """
         server = self.session.server
@@ -147,7 +147,7 @@ class DeadWalk:
                 continue
             after = place[1] if place is not None and priority == place[0] else 0
             while True:
-                if moved == limit or (checks is not None and checked >= checks):
+                if moved == limit or (most_rows is not None and checked >= most_rows):
                     self._place = (priority, after)
                     return moved
                 left = None if limit is None else limit - moved

@@ -31,7 +31,7 @@ BATCH = 500
 LEASE_EXPIRED = "LeaseOver: the lease ended without an answer; the handler hung, was cut off, or its process died."
 
 _named = set[int]()
-"""What the log has named: it is overdue at every look."""
+"""What the log has named: it is overdue at every check."""
 
 
 def rescue(

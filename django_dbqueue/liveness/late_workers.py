@@ -73,8 +73,8 @@ def forget_workers(session: DjangoSession, *, age: float, left: LeftBehind) -> N
 
     They are found by a read without locks: a DELETE that scans waits for every row, those of living workers too.
     """
-    stopped = workers(session).filter(beat_at__lt=DbLater(-age)).values_list("pk", "beat_at", "server")
-    rows = {row[0]: row for row in stopped[: AT_ONCE + left.met]}
+    without_beats = workers(session).filter(beat_at__lt=DbLater(-age)).values_list("pk", "beat_at", "server")
+    rows = {row[0]: row for row in without_beats[: AT_ONCE + left.met]}
 
     def forget(some: list[int]) -> None:
         for worker_id in some:

@@ -3,7 +3,7 @@
 The main thread's session, which claims and settles, takes a lock whose number it draws at each connect: the previous
 session may linger at the server, and must not vouch for it. The heartbeat, from its own session, checks that the lock
 is held by the session that the main thread believes it has. Only then does the row name the session, and others may
-judge by it (``liveness.guardian``). A pooler in between fails that proof; then only the lease counts.
+judge by it (``liveness.dead_workers``). A pooler in between fails that proof; then only the lease counts.
 """
 
 from __future__ import annotations

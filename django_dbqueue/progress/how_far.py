@@ -21,7 +21,7 @@ from django_dbqueue.states.table import Stage
 
 SOONEST: Final = 2.0
 LATEST: Final = 30.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 WAITING, RUNS, ENDED, DROPPED, DEAD = "waiting", "running", "done", "dropped", "dead"
 """States of a message; the last three are the outcomes that the history knows."""
 

@@ -29,7 +29,7 @@ TIMED_OUT: Final = "timed out"
 """A wait whose timeout came before its event."""
 
 GRACE: Final = 5.0
-"""Seconds after which a message is delivered again if its handler died between the commit of its wait and its look."""
+"""Seconds after which a message is delivered again if its handler died between the commit of its wait and its check."""
 
 
 class Remembered(NamedTuple):

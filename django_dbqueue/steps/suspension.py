@@ -1,6 +1,6 @@
 """Sleeps and waits: run → n, uncharged, until a moment or an event; the handler ends there, and replays its steps.
 
-The step and the move are one commit. A message that waits for an event is due soon at first. Only a look for the
+The step and the move are one commit. A message that waits for an event is due soon at first. Only a check for the
 event, after that commit, lets it rest until its timeout, or for ever: so if its handler dies in between, it is
 delivered again and looks once more. Who emits an event looks for waiters after the commit, too. Of two that look after
 their commits, one sees the other.

@@ -1,6 +1,6 @@
 """``task_finished``: sent once for each end of a task, when it is committed, by whoever committed it.
 
-A worker that acks a task has its result at hand (``task_runner``). Whatever else ends a task (it dies, an operator
+A worker that acks a task has its result at hand (``task_adapter``). Whatever else ends a task (it dies, an operator
 drops it, a supervisor settles it after its child's death) is announced here, from the task's row.
 """
 

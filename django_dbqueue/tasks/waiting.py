@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHORTEST: Final = 0.02
 LONGEST: Final = 0.5
 GROWS: Final = 1.5
-"""The pause between two looks: seconds at first, at most, and by what it grows."""
+"""The pause between two checks: seconds at first, at most, and by what it grows."""
 
 
 def wait_for(result: AnyResult, *, timeout: float | timedelta | None = None) -> AnyResult:

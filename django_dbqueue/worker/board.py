@@ -70,12 +70,12 @@ class Board:
         self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
 
     @property
-    def exited_cleanly(self) -> bool:
-        """Return whether the child chose to end; from outside, a handler's ``os._exit(0)`` looks the same."""
+    def is_leaving(self) -> bool:
+        """Return whether it ends, or is ended, on purpose; from outside, a handler's ``os._exit(0)`` looks the same."""
         return bool(self._cells[self._base - 2])
 
-    def mark_clean_exit(self) -> None:
-        """Note that the child chose to end."""
+    def note_leaving(self) -> None:
+        """Note that the child ends, or is ended, on purpose."""
         self._cells[self._base - 2] = 1
 
     @property

@@ -155,7 +155,7 @@ class ChildLoop:
         if listener is not None:
             listener.stop()
         has_left = self._async_side.stop()
-        self._board.mark_clean_exit()
+        self._board.note_leaving()
         if self._holding.running() or not has_left:
             # A thread that hangs can't be ended. Its supervisor settles what it holds and removes the worker's row: an
             # open transaction of that thread may have locked everything (on SQLite)

@@ -47,9 +47,9 @@ class IdlePoll:
         self.added = ""
         """'' if operators have added no schedules, else a text that changes with them."""
         self.awaits_work = False
-        """Set by the claimer: the last claim left nothing, so the next check asks for ready messages too."""
+        """Set by the claimer: the last claim left nothing, so the next poll asks for ready messages too."""
 
-    def check(self, here: str, *, soon: float) -> None:
+    def poll(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
         server = self._session.server
         parts = [
@@ -85,7 +85,7 @@ class IdlePoll:
         return self._known.get((READY, queue), [])
 
     def take_news(self) -> set[str] | None:
-        """Return what ``ready`` would, as the last full check saw it, once; None if it didn't ask or there was none."""
+        """Return what ``ready`` would, as the last full poll saw it, once; None if it didn't ask or there was none."""
         news, self._news = self._news, None
         return news
 

@@ -42,9 +42,9 @@ COUNT_SOON: Final = 10.0
 COUNT_SHARE: Final = 20
 """If a count takes long, the next one waits, so that counting takes at most 1/COUNT_SHARE of the time."""
 KEEP_EVERY: Final = 15.0
-"""Seconds between looks for groups whose sender died between its commit and the kick."""
+"""Seconds between checks for groups whose sender died between its commit and the kick."""
 KEEP_SHARE: Final = 50
-"""If there are more than one look takes, the next one comes sooner; they use at most 1/KEEP_SHARE of the time."""
+"""If there are more than one check takes, the next one comes sooner; they use at most 1/KEEP_SHARE of the time."""
 SETTLED_FIRST: Final = 3.0
 """Seconds after an outage in which nothing is rescued: supervisors know better what their dead children held."""
 WORKER_ROWS_KEPT: Final = 86_400.0
@@ -128,7 +128,7 @@ class Maintenance:
     def _check(self, now: float) -> float:
         """Ask what there is to do, and note it; return for how many seconds that is enough."""
         idle_poll = self.idle_poll
-        idle_poll.check(self._guardian.server(), soon=CHECK_EVERY)
+        idle_poll.poll(self._guardian.server(), soon=CHECK_EVERY)
         may_rescue = now >= self._rescue_from
         found = {
             self._rescue: may_rescue and idle_poll.expired,
@@ -190,10 +190,10 @@ class Maintenance:
         """Move what has been done, or dead, for long enough; return whether more is left."""
         options = conf.queue_options(queue)
         moved = self._done[queue].archive(
-            age=options.retention, checks=ARCHIVE_AT_ONCE, limit=ARCHIVE_AT_ONCE, wait=False
+            age=options.retention, most_rows=ARCHIVE_AT_ONCE, limit=ARCHIVE_AT_ONCE, wait=False
         )
         if options.dead_retention is not None:
-            self._dead[queue].archive(age=options.dead_retention, checks=ARCHIVE_AT_ONCE, wait=False)
+            self._dead[queue].archive(age=options.dead_retention, most_rows=ARCHIVE_AT_ONCE, wait=False)
         return moved == ARCHIVE_AT_ONCE
 
     def _forget_failures(self) -> None:

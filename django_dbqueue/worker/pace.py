@@ -20,7 +20,7 @@ FASTEST: Final = 0.01
 SHARE: Final = 20
 """The next check comes after 1/SHARE of the time without work: that is how much later work may start."""
 LATELY: Final = 10.0
-"""Seconds without work after which the worker's full check, once a second, is enough."""
+"""Seconds without work after which the worker's idle poll, once a second, is enough."""
 ENOUGH: Final = 2.0
 COST_SHARE: Final = 10
 """An expensive check takes at most 1/COST_SHARE of the time."""

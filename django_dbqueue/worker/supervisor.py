@@ -199,9 +199,9 @@ class Supervisor:
         moment = time.monotonic() - self._options.grace - OVERDUE
         for child in self._children:
             board = child.board
-            if board is not None and not board.exited_cleanly and board.is_overdue(moment):
+            if board is not None and not board.is_leaving and board.is_overdue(moment):
                 logger.warning("child %s can't stop a handler that ran past its timeout, and is killed", child.index)
-                board.mark_clean_exit()
+                board.note_leaving()
                 os.kill(child.process.pid, signal.SIGKILL)
 
     def _bury_the_dead(self) -> None:
@@ -218,7 +218,7 @@ class Supervisor:
         if child.share is not None:
             child.share -= board.counter("started")
         child.board = None
-        crashed = not board.exited_cleanly
+        crashed = not board.is_leaving
         bounded = self._options.drain or self._options.max_messages is not None
         child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
         child.barren = child.barren + 1 if crashed and not board.counter("started") else 0

@@ -25,8 +25,8 @@ def fill() -> dict[str, Message]:
     worker = Worker.objects.create(
         id=7, host="worker-3.example", pid=4711, conn_id=99, queues="emails", threads=4, held=1
     )
-    stopped = Worker.objects.create(id=8, host="worker-4.example", pid=4712, queues="emails", threads=4, held=1)
-    Worker.objects.filter(pk=stopped.pk).update(beat_at=datetime.now(UTC) - timedelta(minutes=10))
+    without_beats = Worker.objects.create(id=8, host="worker-4.example", pid=4712, queues="emails", threads=4, held=1)
+    Worker.objects.filter(pk=without_beats.pk).update(beat_at=datetime.now(UTC) - timedelta(minutes=10))
     rows = {
         "done": make_done("emails", key="order-1"),
         "dead": make_dead("emails", key="order-2", reason=f"LookupError: no such user {EVIL}"),

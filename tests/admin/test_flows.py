@@ -61,11 +61,11 @@ def test_an_operator_cancels_a_flow_which_is_logged_with_the_number_of_dropped_m
     assert cancel_url(number) in text(browser, "change", number)
     page = browser.get(cancel_url(number)).content.decode()
     assert "left: 1, dead: 1" in page
-    assert not Flow.objects.get(pk=number).progress().has_ended, "a GET changes nothing"
+    assert not Flow.objects.get(pk=number).progress().all_finished, "a GET changes nothing"
     answer = browser.post(cancel_url(number), {"reason": "the wrong file"}, follow=True)
     assert f"Flow import 17 (#{number}) is cancelled: 2 messages were dropped." in answer.content.decode()
     assert cancel_url(number) not in answer.content.decode(), "nothing is left to cancel"
-    assert Flow.objects.get(pk=number).progress().has_ended
+    assert Flow.objects.get(pk=number).progress().all_finished
     dropped = Message.objects.filter(flow=number, error__isnull=False)
     assert all(message.error.endswith("by op: the wrong file") for message in dropped)
     entry = LogEntry.objects.get()
@@ -78,7 +78,7 @@ def test_a_flow_is_not_cancelled_without_a_reason(browser: Client, number: int) 
     answer = browser.post(cancel_url(number), {"reason": " "})
     assert answer.status_code == 200
     assert "This field is required." in answer.content.decode()
-    assert not Flow.objects.get(pk=number).progress().has_ended
+    assert not Flow.objects.get(pk=number).progress().all_finished
     assert not LogEntry.objects.exists()
 
 
@@ -97,11 +97,11 @@ def test_who_lacks_the_permission_is_not_offered_it_and_may_not(
         assert client.get(cancel_url(number)).status_code == 403
         assert client.post(cancel_url(number), {"reason": "x"}).status_code == 403
     assert cancel_url(number) not in text(client_with("view_flow"), "change", number)
-    assert not Flow.objects.get(pk=number).progress().has_ended
+    assert not Flow.objects.get(pk=number).progress().all_finished
     client = client_with("view_flow", "cancel_flow")
     assert cancel_url(number) in text(client, "change", number)
     client.post(cancel_url(number), {"reason": "x"})
-    assert Flow.objects.get(pk=number).progress().has_ended
+    assert Flow.objects.get(pk=number).progress().all_finished
 
 
 def test_a_flow_that_is_not_there_is_not_found(browser: Client, number: int) -> None:

@@ -42,7 +42,7 @@ def fan(count: int = 3, *, when: str = "done", **options: Any) -> int:
 
 
 def has_ended(flow_id: int) -> bool:
-    return Flow.objects.get(pk=flow_id).progress().has_ended and not Edge.objects.exists()
+    return Flow.objects.get(pk=flow_id).progress().all_finished and not Edge.objects.exists()
 
 
 def break_in_a_flow() -> None:

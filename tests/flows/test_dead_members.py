@@ -140,4 +140,6 @@ def test_what_is_cancelled_lets_none_of_those_run_that_waited_for_it(monkeypatch
 
 
 def has_ended_but_for(number: int, other: int) -> bool:
-    return Flow.objects.get(pk=number).progress().has_ended and not Flow.objects.get(pk=other).progress().has_ended
+    return (
+        Flow.objects.get(pk=number).progress().all_finished and not Flow.objects.get(pk=other).progress().all_finished
+    )

@@ -227,5 +227,5 @@ def test_of_many_messages_the_first_are_counted_if_no_more_are_wanted() -> None:
     assert found.progress()[:4] == (9, 6, 0, 9)
     assert found.progress(most=9)[:4] == (9, 6, 0, 9)
     cut = found.progress(most=6)
-    assert (cut[:4], cut.left, cut.has_ended) == ((9, 5, 0, 5), 0, False)
+    assert (cut[:4], cut.left, cut.all_finished) == ((9, 5, 0, 5), 0, False)
     assert found.progress(most=1)[:4] == (9, 3, 0, 3)

@@ -189,8 +189,8 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("checks", [1, 4, 7, 1000, None])
-def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(checks: int | None) -> None:
+@pytest.mark.parametrize("most_rows", [1, 4, 7, 1000, None])
+def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(most_rows: int | None) -> None:
     """They stand by id, whatever their age: every third of two priorities is old."""
     messages = [*many_dead(21), *many_dead(10, priority=5)]
     old = messages[::3]
@@ -199,21 +199,21 @@ def test_dead_ones_are_found_wherever_they_stand_a_bounded_part_at_a_time(checks
     walk, turns = archive_module.DeadWalk(DjangoSession("default"), QUEUE), 0
     while len(history()) < len(old):
         seen = len(history())
-        assert walk.archive(age=500, checks=checks) == len(history()) - seen
+        assert walk.archive(age=500, most_rows=most_rows) == len(history()) - seen
         turns += 1
-        assert checks is None or len(history()) - seen <= max(4, checks + 3)
+        assert most_rows is None or len(history()) - seen <= max(4, most_rows + 3)
     assert archived_ids() == ids_of(old)
-    assert turns == {1: 8, 4: 7, 7: 4, 1000: 1, None: 1}[checks]
+    assert turns == {1: 8, 4: 7, 7: 4, 1000: 1, None: 1}[most_rows]
 
 
 @pytest.mark.usefixtures("small_windows")
 def test_after_the_end_the_walk_starts_over() -> None:
     messages = many_dead(10)
     walk = archive_module.DeadWalk(DjangoSession("default"), QUEUE)
-    assert walk.archive(age=500, checks=8) == 0
+    assert walk.archive(age=500, most_rows=8) == 0
     let_pass(messages[0], 1000)
-    assert walk.archive(age=500, checks=8) == 0, "it goes on behind the eighth"
-    assert walk.archive(age=500, checks=8) == 1
+    assert walk.archive(age=500, most_rows=8) == 0, "it goes on behind the eighth"
+    assert walk.archive(age=500, most_rows=8) == 1
     assert archived_ids() == {messages[0].pk}
 
 

@@ -5,7 +5,7 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import server_of
-from tests.liveness.silent import WORKER
+from tests.liveness.without_beats import WORKER
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, MessageFactory, held, row
-from tests.liveness.silent import WORKER, ask, end, stopped_worker
+from tests.liveness.without_beats import WORKER, ask, end, worker_without_beats
 from tests.patience import patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,9 +57,9 @@ if settings.TEST_DATABASE != "sqlite":
         return first + guardian.check()
 
     def suspecting(session: BaseDatabaseWrapper, clock: Clock) -> Guardian:
-        """One who saw a silent worker without its session, for whose verdict it is time."""
+        """One who saw a worker without beats and without its session, for whose verdict it is time."""
         claim(1)
-        stopped_worker(session)
+        worker_without_beats(session)
         end(session)
         guardian = Guardian(DjangoSession("default"))
         guardian.check()
@@ -77,11 +77,11 @@ if settings.TEST_DATABASE != "sqlite":
     def states() -> list[tuple[str, int]]:
         return list(Message.objects.order_by("pk").values_list("status", "crashes"))
 
-    def test_a_stopped_workers_messages_stay_while_its_session_is_there_and_go_when_it_ends(
+    def test_the_messages_of_a_worker_without_beats_stay_while_its_session_is_there_and_go_when_it_ends(
         session: BaseDatabaseWrapper,
     ) -> None:
         claim(3)
-        stopped_worker(session)
+        worker_without_beats(session)
         guardian = Guardian(DjangoSession("default"))
         assert check_really(guardian, PERSISTS + 0.5) == 0
         assert not guardian.suspects
@@ -92,7 +92,7 @@ if settings.TEST_DATABASE != "sqlite":
 
     def test_one_check_is_never_enough(session: BaseDatabaseWrapper) -> None:
         claim(1)
-        stopped_worker(session)
+        worker_without_beats(session)
         end(session)
         guardian = Guardian(DjangoSession("default"))
         assert guardian.check() == 0
@@ -107,11 +107,13 @@ if settings.TEST_DATABASE != "sqlite":
         assert states() == [("run", 0)]
 
     @pytest.mark.parametrize("beats", [True, False], ids=["it beats", "it has not missed three beats"])
-    def test_a_worker_that_still_beats_is_no_suspect_though_its_session_is_gone(
+    def test_a_worker_that_has_not_missed_three_beats_is_no_suspect_though_its_session_is_gone(
         session: BaseDatabaseWrapper, clock: Clock, beats: bool
     ) -> None:
         claim(1)
-        worker = stopped_worker(session, beat_at=DbNow(), late_at=DbNow(), **({} if beats else {"beat_every": 10}))
+        worker = worker_without_beats(
+            session, beat_at=DbNow(), late_at=DbNow(), **({} if beats else {"beat_every": 10})
+        )
         end(session)
         guardian = Guardian(DjangoSession("default"))
         for _ in range(10):
@@ -132,7 +134,7 @@ if settings.TEST_DATABASE != "sqlite":
 
     def test_the_worker_that_beats_while_it_is_judged_goes_first(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(1)
-        worker = stopped_worker(session)
+        worker = worker_without_beats(session)
         end(session)
         guardian = Guardian(DjangoSession("default"))
         guardian.check()
@@ -179,9 +181,9 @@ if settings.TEST_DATABASE != "sqlite":
     def test_who_can_not_be_judged_is_not(session: BaseDatabaseWrapper, clock: Clock, columns: dict[str, Any]) -> None:
         """A second worker, dead beyond doubt, shows that the guardian did look."""
         [kept] = claim(1)
-        stopped_worker(session, **columns)
+        worker_without_beats(session, **columns)
         other = connection.copy()
-        stopped_worker(other, WORKER + 1)
+        worker_without_beats(other, WORKER + 1)
         [lost] = claim(1, worker_id=WORKER + 1)
         end(other, WORKER + 1)
         end(session)
@@ -192,7 +194,7 @@ if settings.TEST_DATABASE != "sqlite":
     def test_claims_without_a_worker_are_left_to_their_leases(session: BaseDatabaseWrapper, clock: Clock) -> None:
         stranger = held(lease=600)
         [mine] = claim(1)
-        stopped_worker(session)
+        worker_without_beats(session)
         end(session)
         assert check_twice(Guardian(DjangoSession("default")), clock) == 1
         assert (row(stranger)["status"], row(mine)["status"]) == ("run", "n")
@@ -201,7 +203,7 @@ if settings.TEST_DATABASE != "sqlite":
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         [message] = claim(1, max_reads=1)
-        worker = stopped_worker(session)
+        worker = worker_without_beats(session)
         end(session)
         assert check_twice(Guardian(DjangoSession("default")), clock) == 1
         stored = Message.objects.get(pk=message.pk)
@@ -214,7 +216,7 @@ if settings.TEST_DATABASE != "sqlite":
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         locked, free = claim(2)
-        stopped_worker(session)
+        worker_without_beats(session)
         end(session)
         handler = connection.copy()
         try:
@@ -235,14 +237,14 @@ if settings.TEST_DATABASE != "sqlite":
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:
         claim(1_201)
-        stopped_worker(session)
+        worker_without_beats(session)
         end(session)
         assert check_twice(Guardian(DjangoSession("default")), clock) == 1_201
         assert not Message.objects.exclude(status="n", crashes=1).exists()
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)
-        stopped_worker(session)
+        worker_without_beats(session)
         end(session)
         one, other = Guardian(DjangoSession("default")), Guardian(DjangoSession("default"))
         one.check()

@@ -18,7 +18,7 @@ from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.concurrency.steps import aside
 from tests.factories import QUEUE
-from tests.liveness.silent import STOPPED, WORKER, ask, stopped_worker
+from tests.liveness.without_beats import NO_BEATS, WORKER, ask, worker_without_beats
 from tests.patience import patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,7 +37,7 @@ else:
     def test_a_check_is_one_statement_however_many_workers_there_are_and_two_when_a_hundred_are_frozen(
         session: BaseDatabaseWrapper,
     ) -> None:
-        worker = stopped_worker(session)
+        worker = worker_without_beats(session)
         soon = DbNow() + timedelta(hours=1)
         fields = {"server": worker.server, "host": "here", "pid": 1, "queues": QUEUE, "threads": 1}
         Worker.objects.bulk_create(Worker(id=number, late_at=soon, **fields) for number in range(1_000))
@@ -50,7 +50,7 @@ else:
         with CaptureQueriesContext(connection) as queries:
             guardian.check()
         assert len(queries) == 1
-        Worker.objects.filter(pk__lt=500).update(beat_at=STOPPED, late_at=STOPPED, session_lock=WORKER)
+        Worker.objects.filter(pk__lt=500).update(beat_at=NO_BEATS, late_at=NO_BEATS, session_lock=WORKER)
         with CaptureQueriesContext(connection) as queries:
             assert guardian.check() == 0
         assert len(queries) == 2
@@ -58,7 +58,7 @@ else:
 
     def test_a_live_worker_that_can_not_be_judged_is_named_as_a_blind_spot(session: BaseDatabaseWrapper) -> None:
         assert blind_spots(DjangoSession("default")) == []
-        stopped_worker(session)
+        worker_without_beats(session)
         assert blind_spots(DjangoSession("default")) == []
         Worker.objects.update(server="")
         assert blind_spots(DjangoSession("default")) == [], "it has just begun, and may be about to prove its session"

@@ -68,7 +68,7 @@ def test_a_walk_goes_on_behind_what_it_had_to_leave_and_names_it_once(
     messages = done_ones()
     walk = archive_module.DoneWalk(session, QUEUE)
     with pointing_at(*messages[:4]):
-        moved = [walk.archive(age=0, checks=2, wait=False) for _ in range(5)]
+        moved = [walk.archive(age=0, most_rows=2, wait=False) for _ in range(5)]
         assert there() == {each.pk for each in messages[:4]}
         assert sum(moved) == 3
         assert walk.archive(age=0, wait=False) == walk.archive(age=0, wait=False) == 0

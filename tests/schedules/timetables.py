@@ -77,7 +77,7 @@ def add(name: str = "s", **options: Any) -> Schedule:
 def seen() -> str:
     """What a worker's idle poll says of added schedules."""
     idle_poll = IdlePoll(session_of("default"), ("tests",), "operations")
-    idle_poll.check("", soon=1.0)
+    idle_poll.poll("", soon=1.0)
     return idle_poll.added
 
 

@@ -155,7 +155,7 @@ def test_ours_a_rescue_by_an_account_that_sees_no_session_takes_nothing_from_the
 
 @in_its_own_dialect
 @pytest.mark.parametrize("sign", ["its named lock", "the list of sessions"])
-def test_ours_a_guardian_that_sees_no_session_leaves_a_stopped_worker_alone(
+def test_ours_a_guardian_that_sees_no_session_leaves_a_worker_without_beats_alone(
     guardian: Aside, monkeypatch: pytest.MonkeyPatch, sign: str
 ) -> None:
     monkeypatch.setattr(guardian_module, "PERSISTS", 0)
@@ -164,10 +164,10 @@ def test_ours_a_guardian_that_sees_no_session_leaves_a_stopped_worker_alone(
     [(conn_id, server)] = ask(server_of(connection).sessions.me().sql)
     waiting()
     [message] = Claimer(Message, DjangoSession("default"), QUEUE, worker_id=number).claim(1, lease=600, max_reads=5)
-    stopped = DbNow() - timedelta(seconds=60)
+    last_beat = DbNow() - timedelta(seconds=60)
     Worker.objects.create(
         id=number, conn_id=conn_id, server=server, session_lock=number if sign == "its named lock" else None,
-        host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=stopped, late_at=stopped,
+        host="there", pid=7, queues=QUEUE, threads=1, beat_every=1, beat_at=last_beat, late_at=last_beat,
     )  # fmt: skip
     ours = Guardian(DjangoSession("default"))
     assert [guardian.do(ours.check) for _ in range(3)] == [0, 0, 0]

@@ -18,7 +18,7 @@ def test_tasks_hand_their_results_on_and_spawn_children(jobs: Any) -> None:
         f.chord([jobs.double_and_spawn.signature(number) for number in (1, 5)], jobs.sum_of_flow.signature())
     run_consumers("default")
     last = Message.objects.latest("pk")
-    assert Flow.objects.get(pk=f.id).progress().has_ended
+    assert Flow.objects.get(pk=f.id).progress().all_finished
     total = Message.objects.get(headers_text__contains="sum_of_flow")
     assert Result.objects.get(message_id=total.pk).value == 2 + 10 + 20
     assert last.payload == {"args": [10], "kwargs": {}}

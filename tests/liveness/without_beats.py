@@ -1,4 +1,4 @@
-"""A worker that fell silent while it held messages, and its session."""
+"""A worker that stopped sending heartbeats while it held messages, and its session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE
 from tests.process.conftest import wait_until
 
-STOPPED = DbNow() - timedelta(seconds=4)
+NO_BEATS = DbNow() - timedelta(seconds=4)
 WORKER = secrets.randbits(60)
 """Drawn, for a lock's name is known to the whole server, and other runs of this suite may be there."""
 
@@ -27,11 +27,11 @@ def ask(session: BaseDatabaseWrapper, statement: Any) -> tuple[Any, ...]:
         return found
 
 
-def stopped_worker(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
-    """The row of a worker that fell silent while it held messages."""
+def worker_without_beats(session: BaseDatabaseWrapper, number: int = WORKER, **columns: Any) -> Worker:
+    """The row of a worker that stopped sending heartbeats while it held messages."""
     conn_id, server = ask(session, server_of(connection).sessions.me())
     fields = {"conn_id": conn_id, "server": server, "session_lock": number, "queues": QUEUE, "beat_every": 1}
-    fields |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": STOPPED, "late_at": STOPPED}
+    fields |= {"id": number, "host": "there", "pid": 7, "threads": 1, "beat_at": NO_BEATS, "late_at": NO_BEATS}
     return Worker.objects.create(**fields | columns)
 
 
