@@ -110,13 +110,13 @@ def race(contest: Contest, *, rounds: int, announce: Callable[[str], None]) -> O
         for each in [*contest.contestants[first:], *contest.contestants[:first]]:
             figure = _figure(each)
             title = f"round {number}" if number else "warm-up"
-            announce(f"{contest.name}, {title}: {each.name} {said(figure)} {contest.unit}")
+            announce(f"{contest.name}, {title}: {each.name} {rounded(figure)} {contest.unit}")
             if number:
                 figures[each.name].rounds.append(figure)
     return Outcome(contest.name, contest.unit, figures, [_verdict(target, figures) for target in contest.targets])
 
 
-def said(figure: float) -> str:
+def rounded(figure: float) -> str:
     """The number with about three digits that mean something."""
     if abs(figure) >= 100:
         return f"{figure:,.0f}"

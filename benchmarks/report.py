@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.race import said
+from benchmarks.race import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         for figures in outcome.figures.values():
             rows = f"{figures.rows:,}" if figures.rows else ""
             numbers = (figures.median, min(figures.rounds), max(figures.rounds))
-            columns = "".join(f"{said(number):>12}" for number in numbers)
+            columns = "".join(f"{rounded(number):>12}" for number in numbers)
             lines.append(f"{outcome.contest:<20}{figures.contestant:<34}{rows:>10}{columns}  {outcome.unit}")
     return "\n".join(lines)
 
@@ -44,7 +44,7 @@ def _sentence(verdict: Verdict, unit: str) -> str:
 
 
 def _judged(verdict: Verdict) -> str:
-    return said(verdict.figure) if verdict.target.rival is None else f"{verdict.judged:.2f}"
+    return rounded(verdict.figure) if verdict.target.rival is None else f"{verdict.judged:.2f}"
 
 
 def as_json(about: dict[str, Any], databases: Mapping[str, tuple[str, Sequence[Outcome]]]) -> dict[str, Any]:

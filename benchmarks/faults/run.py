@@ -41,7 +41,7 @@ LONGEST_WAIT: Final = 300.0
 """Seconds after which what is left is called hung though something still changes: a task may run for ever."""
 _WARM_UP: Final = 4.0
 _FAR: Final = 1_000_000
-_LOOK: Final = 2.0
+_CHECK_EVERY: Final = 2.0
 _TICK: Final = 0.1
 
 
@@ -200,7 +200,7 @@ class Run(ExitStack):
                 seen, since = found, time.monotonic()
             if (now := time.monotonic()) - since > QUIET or now > until:
                 return set(found["left"]), set(found["failed"])
-            self._wait(_LOOK, sending=False)
+            self._wait(_CHECK_EVERY, sending=False)
 
 
 def _stored(sender: Child) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.race import said
+from benchmarks.race import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,4 +65,4 @@ def _bar(y: int, figures: dict[str, Any], scale: float) -> str:
 
 def numbers(figures: dict[str, Any]) -> str:
     """The median, and between which rounds it lies."""
-    return f"{said(figures['median'])} ({said(min(figures['rounds']))} to {said(max(figures['rounds']))})"
+    return f"{rounded(figures['median'])} ({rounded(min(figures['rounds']))} to {rounded(max(figures['rounds']))})"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db import connections, transaction
 
 from benchmarks.queue.bench import QUEUE
-from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, standing
+from benchmarks.queue.crowds import READY, Crowd, Rows, crowds, filled
 from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lifecycle.claimer import Claimer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from benchmarks.queue.bench import Bench
 
 BATCH_SIZE: Final = 100
-LOOKS: Final = 11
+TIMES: Final = 11
 """A figure is the median of so many, each rolled back: the table stays as it is."""
 SMALL: Final = "1k ready"
 FEW_LEASES: Final = "1k leases expired"
@@ -35,9 +35,9 @@ AT_MOST: Final = 1.5
 LEASE: Final = 600.0
 
 
-def beside_others(bench: Bench) -> Iterator[Contest]:
+def among_others(bench: Bench) -> Iterator[Contest]:
     """Claims of a hundred, rescues and acks in tables that stand side by side."""
-    with standing(bench, crowds(20_000 if bench.quick else 1_000_000)) as aliases:
+    with filled(bench, crowds(20_000 if bench.quick else 1_000_000)) as aliases:
         yield _contest("claim", aliases, _first_claim, list(aliases), SMALL)
         yield _contest("claim, marked", aliases, _next_claim, list(aliases), SMALL)
         yield _contest("ack", aliases, _ack, list(aliases), SMALL)
@@ -48,7 +48,7 @@ def _contest(
     name: str, aliases: dict[str, str], once: Callable[[str], float], tables: Sequence[str], small: str
 ) -> Contest:
     def measure(alias: str) -> float:
-        return statistics.median(_rolled_back(once, alias) for _ in range(LOOKS))
+        return statistics.median(_rolled_back(once, alias) for _ in range(TIMES))
 
     return Contest(
         name,
@@ -111,8 +111,8 @@ OLD_VIEW: Final = "beside an old read view"
 VIEW_AT_MOST: Final = 2.0
 
 
-def beside_a_read_view(bench: Bench) -> list[Contest]:
-    """Claims after a churn of claims and acks, each in a transaction of its own, with looks from the beginning."""
+def under_a_read_view(bench: Bench) -> list[Contest]:
+    """Claims after a churn of claims and acks, each in a transaction of its own, with rescans."""
     churn = 10_000 if bench.quick else 100_000
     seconds = 1.0 if bench.quick else 5.0
     backlog = Rows(4 * churn, seconds="-60 + n * 0.00001")
@@ -132,8 +132,8 @@ def beside_a_read_view(bench: Bench) -> list[Contest]:
 
 def _under_a_view(bench: Bench, name: str, rows: Rows, churn: int, claims: Callable[[Claimer], list[float]]) -> Contest:
     def measure(*, held: bool) -> float:
-        """The mean, not the median, of the claims of some seconds: what looks from the beginning cost counts too."""
-        with standing(bench, [Crowd(BACKLOG, [rows])]) as aliases:
+        """The mean, not the median, of the claims of some seconds: what rescans cost counts too."""
+        with filled(bench, [Crowd(BACKLOG, [rows])]) as aliases:
             alias = aliases[BACKLOG]
             claimer = Claimer(Message, DjangoSession(alias), QUEUE)
             with _read_view(alias) if held else nullcontext():

@@ -35,8 +35,8 @@ CONTESTS: Final = {
     "pick-up": "picking_up:picking_up",
     "notice": "enqueueing:noticed",
     "idle": "idling:idling",
-    "claim": "claiming:beside_others",
-    "view": "claiming:beside_a_read_view",
+    "claim": "claiming:among_others",
+    "view": "claiming:under_a_read_view",
 }
 """By name: the module in this package, and its function that makes a contest, or several, of a Bench."""
 

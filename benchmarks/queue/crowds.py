@@ -64,7 +64,7 @@ def crowds(million: int) -> list[Crowd]:
 
 
 @contextmanager
-def standing(bench: Bench, wanted: Sequence[Crowd]) -> Iterator[dict[str, str]]:
+def filled(bench: Bench, wanted: Sequence[Crowd]) -> Iterator[dict[str, str]]:
     """Each in a database of its own, with statistics that are true; its alias by its name."""
     with ExitStack() as stack:
         aliases = {}

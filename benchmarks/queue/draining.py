@@ -172,13 +172,13 @@ def by_worker(
     group_batch: int = 1,
 ) -> Contestant:
     seen = Probe(bench.directory / "probe")
-    said = ("--queues", queue, "--processes", str(processes), *arguments)
-    options = {"on_ack": on_ack, "group_batch": group_batch}
-    told = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": options})}
+    options = ("--queues", queue, "--processes", str(processes), *arguments)
+    defaults = {"on_ack": on_ack, "group_batch": group_batch}
+    environment = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": defaults})}
 
     def measure() -> float:
         seen.empty()
-        with troubles.told(bench, name), worker(bench, *said, **told) as running:
+        with troubles.reported(bench, name), worker(bench, *options, **environment) as running:
             seen.wait_for(rows, running.still_alive)
             end = acknowledged(bench, queue)
         return probe.rate(seen.hits(), end)
@@ -199,7 +199,7 @@ def _by_floor(
 
     def measure() -> float:
         seen.empty()
-        with troubles.told(bench, name):
+        with troubles.reported(bench, name):
             ends = together(processes, _drain, bench.url, str(seen.path), queue, batch, shared)
         return probe.rate(seen.hits(), max(ends))
 

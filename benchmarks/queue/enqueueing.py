@@ -65,7 +65,7 @@ def _producing(
     each = bench.sizes.one_by_one // producers
 
     def measure() -> float:
-        with troubles.told(bench, name), _listener(bench) if listened else nullcontext():
+        with troubles.reported(bench, name), _listener(bench) if listened else nullcontext():
             return each * producers / max(together(producers, produce, bench.url, each))
 
     return Contestant(name, prepare=bench.empty, measure=measure, check=lambda: _check(bench, (each + 1) * producers))

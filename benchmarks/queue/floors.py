@@ -34,7 +34,7 @@ class Floor:
     insert_one = f"{_INSERT}(%s, %s)"
     begin = "BEGIN"
     now = "UTC_TIMESTAMP(6)"
-    taken = (
+    claimed = (
         "status = 'run', conn_id = CONNECTION_ID(), claim_token = %s, read_count = read_count + 1, "
         f"claimed_at = UTC_TIMESTAMP(6), available_at = UTC_TIMESTAMP(6) + INTERVAL {LEASE_SECONDS} SECOND, "
         f"lease_seconds = {LEASE_SECONDS}"
@@ -47,7 +47,7 @@ class Floor:
         self.cursor = session.cursor()
         self.queue = queue
         self._mark: tuple[Any, int] | None = None
-        self._looked_at = 0.0
+        self._rescanned_at = 0.0
 
     def insert(self, payload: Any) -> None:
         """One message, and its commit."""
@@ -61,10 +61,10 @@ class Floor:
     def claim(self, limit: int, token: int) -> Sequence[tuple[Any, ...]]:
         """Take the first rows that are due, behind the last one taken; from the beginning once a second."""
         rows: Sequence[tuple[Any, ...]] = ()
-        if self._mark and time.monotonic() - self._looked_at < RESCAN_SECONDS:
+        if self._mark and time.monotonic() - self._rescanned_at < RESCAN_SECONDS:
             rows = self._take(self.behind, self.behind_params(*self._mark), limit, token)
         if not rows:
-            self._looked_at = time.monotonic()
+            self._rescanned_at = time.monotonic()
             rows = self._take(f"available_at <= {self.now}", (), limit, token)
         if rows:
             self._mark = (rows[-1][2], rows[-1][0])
@@ -82,7 +82,7 @@ class Floor:
         )
         rows: Sequence[tuple[Any, ...]] = self.cursor.fetchall()
         if rows:
-            self.cursor.execute(f"UPDATE {TABLE} SET {self.taken} WHERE id IN ({ids_of(rows)})", (token,))
+            self.cursor.execute(f"UPDATE {TABLE} SET {self.claimed} WHERE id IN ({ids_of(rows)})", (token,))
         return rows
 
     def ack(self, rows: Sequence[tuple[Any, ...]], token: int) -> None:

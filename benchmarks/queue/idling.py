@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.queue.bench import Bench
 
 WORKER: Final = "worker"
-SILENCE: Final = 11.0
+IDLE_AFTER: Final = 11.0
 """Seconds without work before it counts as idle."""
 WATCHED: Final = 20.0
 """Seconds over which it is watched."""
@@ -60,10 +60,10 @@ def _first(bench: Bench) -> float:
     """Of a message that comes at some moment to a worker that has long been idle."""
     with _idle(bench) as (running, seen):
         time.sleep(random.uniform(0.0, 1.0))
-        said = time.time()
+        sent = time.time()
         Message.objects.enqueue({"n": 1}, queue=QUEUE)
         seen.wait_for(2, running.still_alive)
-        return 1000 * (seen.hits()[1].at - said)
+        return 1000 * (seen.hits()[1].at - sent)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _idle(bench: Bench, **environment: str) -> Iterator[tuple[RunningWorker, Pro
     with worker(bench, "--queues", QUEUE, **{probe.PATH: str(seen.path)}, **environment) as running:
         Message.objects.enqueue({"n": 0}, queue=QUEUE)
         seen.wait_for(1, running.still_alive)
-        time.sleep(SILENCE)
+        time.sleep(IDLE_AFTER)
         yield running, seen
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.queue.charts import chart, numbers
-from benchmarks.race import said
+from benchmarks.race import rounded
 
 _NAMES: Final = {"mariadb": "MariaDB", "mysql": "MySQL", "postgres": "PostgreSQL", "sqlite": "SQLite"}
 _HEAD: Final = """\
@@ -133,7 +133,7 @@ def _verdicts(contests: dict[str, dict[str, Any]], unit: str) -> list[str]:
 
 def _is(verdict: dict[str, Any], unit: str) -> str:
     if verdict["rival"] is None:
-        return f"{said(verdict['figure'])} {unit}"
+        return f"{rounded(verdict['figure'])} {unit}"
     return f"{verdict['judged']:.2f} × {verdict['rival']}"
 
 

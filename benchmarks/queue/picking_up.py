@@ -54,14 +54,14 @@ def _of_99(latencies: Sequence[float]) -> float:
 def _latencies(bench: Bench, **environment: str) -> list[float]:
     bench.empty()
     seen = Probe(bench.directory / "probe")
-    said: list[float] = []
+    sent: list[float] = []
     with worker(bench, "--queues", QUEUE, **{probe.PATH: str(seen.path)}, **environment) as running:
         for number in range(MESSAGES + 1):
-            said.append(time.time())
+            sent.append(time.time())
             Message.objects.enqueue({"n": number}, queue=QUEUE)
             if number == 0:  # it has started
                 seen.wait_for(1, running.still_alive)
             time.sleep(random.uniform(*APART))
         seen.wait_for(MESSAGES + 1, running.still_alive)
     seen.check_each_once(MESSAGES + 1)
-    return [1000 * (hit.at - said[hit.number]) for hit in seen.hits() if hit.number]
+    return [1000 * (hit.at - sent[hit.number]) for hit in seen.hits() if hit.number]

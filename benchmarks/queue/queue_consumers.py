@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from django.contrib.auth.models import Group
 
 from benchmarks.queue.probe import hit
-from benchmarks.queue.statements import trace_if_told
+from benchmarks.queue.statements import trace_if_set
 from django_dbqueue import consumer
 
 if TYPE_CHECKING:
     from django_dbqueue.models import Message
 
-trace_if_told()
+trace_if_set()
 
 
 @consumer("bench")

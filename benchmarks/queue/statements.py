@@ -1,7 +1,7 @@
 """How many statements a database has run, by its own counters; transaction control is not counted.
 
 MariaDB counts for the whole server, which is ours alone; MySQL by database; PostgreSQL by `pg_stat_statements`, which
-is on only while it is asked; SQLite, which serves nobody, by the driver's trace in the worker's processes.
+is on only while it is queried; SQLite, which serves nobody, by the driver's trace in the worker's processes.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def counter(bench: Bench) -> Iterator[Counter]:
             with _tracked(session):
                 yield Counter(lambda: _number(session, _POSTGRES))
         elif bench.database == "mariadb":
-            asked = count(1)  # each question counts itself too
-            yield Counter(lambda: _number(session, _MARIADB) - next(asked))
+            queries = count(1)  # each query counts itself too
+            yield Counter(lambda: _number(session, _MARIADB) - next(queries))
         else:
             yield Counter(lambda: _number(session, _MYSQL))
 
@@ -80,7 +80,7 @@ def _number(session: Any, sql: str) -> int:
     return int(execute(session, sql)[0][0])
 
 
-def trace_if_told() -> None:
+def trace_if_set() -> None:
     """Write a byte for each statement of this process and of those that it forks, where the environment says so."""
     if TRACE not in os.environ:
         return

@@ -22,8 +22,8 @@ _ASK: Final = {
 
 
 @contextmanager
-def told(bench: Bench, what: str) -> Iterator[None]:
-    """Tell of those that came while the block ran. SQLite counts none: it has one lock, for which everybody waits."""
+def reported(bench: Bench, what: str) -> Iterator[None]:
+    """Report those that came while the block ran. SQLite counts none: it has one lock, for which everybody waits."""
     before = _counted(bench)
     yield
     more = {name: found - before[name] for name, found in _counted(bench).items() if found != before[name]}

@@ -32,8 +32,8 @@ def waiting(bench: Bench) -> list[Contest]:
 
     def measure() -> float:
         seen.empty()
-        said = ("--queues", ASYNC_QUEUE, "--concurrency", str(CONCURRENCY))
-        with troubles.told(bench, WORKER), worker(bench, *said, **{probe.PATH: str(seen.path)}) as running:
+        options = ("--queues", ASYNC_QUEUE, "--concurrency", str(CONCURRENCY))
+        with troubles.reported(bench, WORKER), worker(bench, *options, **{probe.PATH: str(seen.path)}) as running:
             seen.wait_for(rows, running.still_alive)
             end = acknowledged(bench, ASYNC_QUEUE)
             hits = seen.hits()

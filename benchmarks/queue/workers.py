@@ -44,9 +44,9 @@ class RunningWorker:
         """As an operator does it; what it held is released. It must not have had a trouble to tell of."""
         self.process.terminate()
         code = self.process.wait(_GRACE_SECONDS)
-        told = self.log.read_text()
-        if code or "Traceback" in told or "ERROR" in told or "WARNING" in told:
-            raise AssertionError(f"the worker ended by {code}, and had logged errors:\n{told[-3000:]}")
+        log = self.log.read_text()
+        if code or "Traceback" in log or "ERROR" in log or "WARNING" in log:
+            raise AssertionError(f"the worker ended by {code}, and had logged errors:\n{log[-3000:]}")
 
 
 @contextmanager

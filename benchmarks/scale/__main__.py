@@ -51,8 +51,8 @@ def main() -> int:
             stack.enter_context(places.databases(url, rows, lakes, prefix="dbqueue_scale" if options.server else ""))
             home = stack.enter_context(own_directory("scale", parent(tmpfs=False)))
             spark = stack.enter_context(_session(home))
-            found += _beside_histories(options, spark, home, rows)
-            found += _beside_lakes(options, spark, home, lakes)
+            found += _with_histories(options, spark, home, rows)
+            found += _with_lakes(options, spark, home, lakes)
     except ServerError as error:
         print(error, file=sys.stderr)
         return 1
@@ -99,7 +99,7 @@ def _session(home: Path) -> Iterator[Any]:
             spark.stop()
 
 
-def _beside_histories(options: argparse.Namespace, spark: Any, home: Path, sizes: Sequence[int]) -> list[Account]:
+def _with_histories(options: argparse.Namespace, spark: Any, home: Path, sizes: Sequence[int]) -> list[Account]:
     from benchmarks.scale import filling
     from benchmarks.scale.jobs import JOBS as HISTORY_JOBS
     from benchmarks.scale.jobs import Site, begin
@@ -118,7 +118,7 @@ def _beside_histories(options: argparse.Namespace, spark: Any, home: Path, sizes
     return _run(options, wanted, sites)
 
 
-def _beside_lakes(options: argparse.Namespace, spark: Any, home: Path, sizes: Sequence[int]) -> list[Account]:
+def _with_lakes(options: argparse.Namespace, spark: Any, home: Path, sizes: Sequence[int]) -> list[Account]:
     from benchmarks.scale import filling, lakes
     from benchmarks.scale.jobs import LAKE_JOBS, LATE, Site, begin
 

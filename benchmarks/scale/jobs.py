@@ -62,8 +62,8 @@ class Site:
     def lake(self) -> str:
         return str(self.home / "lake")
 
-    def config(self, kind: Callable[..., Any], **said: Any) -> Any:
-        return kind(credentials_file=self.credentials, **said)
+    def config(self, kind: Callable[..., Any], **options: Any) -> Any:
+        return kind(credentials_file=self.credentials, **options)
 
     def history(self, **options: Any) -> DataFrame:
         reader = self.spark.read.format("dbqueue").options(source="history", credentials_file=self.credentials)
@@ -135,8 +135,8 @@ def _follow(site: Site, new: int) -> int:
 
 
 def _export(site: Site, new: int) -> int:
-    said = site.config(ExportConfig, lake=site.lake, older_than=0.0, batch_rows=new, max_batches=1)
-    result = export.run(site.spark, said)
+    config = site.config(ExportConfig, lake=site.lake, older_than=0.0, batch_rows=new, max_batches=1)
+    result = export.run(site.spark, config)
     _require(result.purged, new)
     return _require(result.rows, new)
 
@@ -164,8 +164,8 @@ def _read_hours(site: Site, new: int) -> int:
 
 
 def _replay(site: Site, new: int) -> int:
-    said = site.config(ReplayConfig, lake=site.lake, job_id=f"scale-{next(site.numbers)}", limit=new, keys="drop")
-    published = replay.run(site.spark, said).published
+    config = site.config(ReplayConfig, lake=site.lake, job_id=f"scale-{next(site.numbers)}", limit=new, keys="drop")
+    published = replay.run(site.spark, config).published
     return _require(0 if published is None else published.created, new)
 
 
@@ -188,8 +188,8 @@ def _erase(site: Site, new: int) -> int:
 
 def _replay_a_day(site: Site, new: int) -> int:
     day = (BEGIN + (site.rows - LATE) // 2 * STEP).date()
-    said = site.config(ReplayConfig, lake=site.lake, job_id=f"scale-{next(site.numbers)}", queue=("q1",))
-    replay.run(site.spark, replace(said, from_=day, to=day))
+    config = site.config(ReplayConfig, lake=site.lake, job_id=f"scale-{next(site.numbers)}", queue=("q1",))
+    replay.run(site.spark, replace(config, from_=day, to=day))
     return new
 
 

@@ -64,9 +64,9 @@ class Memory:
         parents, names = dict[str, str](), dict[str, str]()
         for status in Path("/proc").glob("[0-9]*/status"):
             with suppress(OSError):
-                said, process = status.read_text(), status.parent.name
-                [parents[process]] = re.findall(r"^PPid:\s+(\d+)$", said, re.MULTILINE)
-                [names[process]] = re.findall(r"^Name:\s+(.*)$", said, re.MULTILINE)
+                text, process = status.read_text(), status.parent.name
+                [parents[process]] = re.findall(r"^PPid:\s+(\d+)$", text, re.MULTILINE)
+                [names[process]] = re.findall(r"^Name:\s+(.*)$", text, re.MULTILINE)
         found, last = list[str](), {str(self._jvm)}
         while last := {process for process, parent in parents.items() if parent in last}:
             found += [process for process in last if names[process].startswith(("python", "pypy"))]

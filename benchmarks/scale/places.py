@@ -41,10 +41,10 @@ def alias_of(rows: int, *, in_a_lake: bool = False) -> str:
 
 def url_of(alias: str) -> str:
     """The URL of an alias's database."""
-    said = connections[alias].settings_dict
+    config = connections[alias].settings_dict
     scheme = "postgres" if connections[alias].vendor == "postgresql" else "mysql"
-    account = ":".join(quote(said[name], safe="") for name in ("USER", "PASSWORD") if said[name])
-    return f"{scheme}://{account}@{said['HOST']}:{said['PORT']}/{said['NAME']}"
+    account = ":".join(quote(config[name], safe="") for name in ("USER", "PASSWORD") if config[name])
+    return f"{scheme}://{account}@{config['HOST']}:{config['PORT']}/{config['NAME']}"
 
 
 @contextmanager
@@ -53,15 +53,15 @@ def databases(url: str, rows: Sequence[int], lakes: Sequence[int], *, prefix: st
 
     Django's aliases are ``alias_of`` the sizes.
     """
-    said = environ.Env.db_url_config(url)
-    if not said["ENGINE"].endswith("postgresql"):
+    default = environ.Env.db_url_config(url)
+    if not default["ENGINE"].endswith("postgresql"):
         strict = {"charset": "utf8mb4", "init_command": "SET sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')"}
-        said = said | {"OPTIONS": strict}
+        default = default | {"OPTIONS": strict}
     own = f"scale_{secrets.token_hex(4)}"
     kept = {alias_of(each): f"{prefix or own}_{each}" for each in rows}
     made = {alias_of(each, in_a_lake=True): f"{own}_lake_{each}" for each in lakes}
     settings.configure(
-        DATABASES={"default": said} | {alias: said | {"NAME": name} for alias, name in (kept | made).items()},
+        DATABASES={"default": default} | {alias: default | {"NAME": name} for alias, name in (kept | made).items()},
         INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "django_dbqueue"],
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         USE_TZ=True,

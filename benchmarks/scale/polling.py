@@ -1,4 +1,4 @@
-"""A look that is repeated in a thread while something else runs."""
+"""A check that is repeated in a thread while something else runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def polling(look: Callable[[], None], every: float) -> Iterator[None]:
-    """Call ``look`` every so many seconds until the block ends."""
+def polling(check: Callable[[], None], every: float) -> Iterator[None]:
+    """Call ``check`` every so many seconds until the block ends."""
     ended = threading.Event()
 
     def poll() -> None:
         while not ended.wait(every):
-            look()
+            check()
 
     thread = threading.Thread(target=poll)
     thread.start()

@@ -50,13 +50,13 @@ def foretold(jobs: Sequence[Job], accounts: Sequence[Account], files: dict[int, 
             seen, last = [p for p in points if p.rows < largest], [p for p in points if p.rows == largest]
             model, whole = fitted(seen, job.terms), fitted(points, job.terms)
             new, count = last[0].new, median(each.cost for each in last)
-            said = model.at(largest, new, last[0].files)
+            expected = model.at(largest, new, last[0].files)
             off = error(model, last)
             beyond = whole.at(at, new, round(last[0].files * at / largest))
-            mark = "  <- grows otherwise" if off < -OFF and count - said > LEAST else ""
+            mark = "  <- grows otherwise" if off < -OFF and count - expected > LEAST else ""
             terms = " + ".join(f"{factor:,.4g} {term}" for term, factor in whole.coefficients.items() if factor) or "0"
             lines.append(
-                f"{job.name:<14}{name:<14}{count:>14,.0f}{said:>14,.0f}{off:>8.1%}{beyond:>18,.0f}  {terms}{mark}"
+                f"{job.name:<14}{name:<14}{count:>14,.0f}{expected:>14,.0f}{off:>8.1%}{beyond:>18,.0f}  {terms}{mark}"
             )
     return "\n".join(lines)
 

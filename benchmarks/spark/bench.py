@@ -67,13 +67,13 @@ class Bench:
         """Put the first rows of the source into the message table, anew; `queue` goes for each row's own."""
         self.empty()
         names = ["queue", "body", "content_type"]
-        taken = ["queue" if queue is None else f"'{queue}'", "body", "content_type"]
+        values = ["queue" if queue is None else f"'{queue}'", "body", "content_type"]
         if half_done:
             names += ["status", "claim_token", "claimed_at", "finished_at"]
             half = "CASE WHEN MOD(id, 2) = 1 THEN {} ELSE {} END".format
-            taken += [half("'y'", "'n'"), half("id", "NULL"), half("created_at", "NULL"), half("created_at", "NULL")]
+            values += [half("'y'", "'n'"), half("id", "NULL"), half("created_at", "NULL"), half("created_at", "NULL")]
         self.execute(
-            f"INSERT INTO {TABLE} ({', '.join(names)}) SELECT {', '.join(taken)} FROM {SOURCE} ORDER BY id LIMIT %s",
+            f"INSERT INTO {TABLE} ({', '.join(names)}) SELECT {', '.join(values)} FROM {SOURCE} ORDER BY id LIMIT %s",
             (rows,),
         )
         self.execute(self.vendor.analyze.format(TABLE))
@@ -93,8 +93,8 @@ class Bench:
         return {
             "url": self.vendor.jdbc_url(parameters),
             "driver": self.vendor.driver,
-            "user": self.vendor.said["USER"],
-            "password": self.vendor.said["PASSWORD"],
+            "user": self.vendor.config["USER"],
+            "password": self.vendor.config["PASSWORD"],
         }
 
 

@@ -28,13 +28,13 @@ class MySQL:
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
-        self.said = connections[alias].settings_dict
+        self.config = connections[alias].settings_dict
 
     def jdbc_url(self, parameters: dict[str, str]) -> str:
         """The MariaDB driver is told jdbc:mysql://, else it quotes columns so that the server reads them as text."""
         pairs = {"useSSL": "false", "allowPublicKeyRetrieval": "true", "permitMysqlScheme": "", **parameters}
         query = "&".join(f"{name}={value}" if value else name for name, value in pairs.items())
-        return f"jdbc:mysql://{self.said['HOST']}:{self.said['PORT'] or 3306}/{self.said['NAME']}?{query}"
+        return f"jdbc:mysql://{self.config['HOST']}:{self.config['PORT'] or 3306}/{self.config['NAME']}?{query}"
 
     @contextmanager
     def session(self, *, autocommit: bool = True) -> Iterator[Any]:
@@ -73,14 +73,16 @@ class Postgres(MySQL):
 
     def jdbc_url(self, parameters: dict[str, str]) -> str:
         query = "&".join(f"{name}={value}" for name, value in parameters.items())
-        return f"jdbc:postgresql://{self.said['HOST']}:{self.said['PORT'] or 5432}/{self.said['NAME']}?{query}"
+        return f"jdbc:postgresql://{self.config['HOST']}:{self.config['PORT'] or 5432}/{self.config['NAME']}?{query}"
 
     @contextmanager
     def session(self, *, autocommit: bool = True) -> Iterator[Any]:
         import psycopg
 
-        said = {name.lower(): self.said[name] for name in ("HOST", "PORT", "USER", "PASSWORD") if self.said[name]}
-        with closing(psycopg.connect(**said, dbname=self.said["NAME"], autocommit=autocommit)) as session:
+        options = {
+            name.lower(): self.config[name] for name in ("HOST", "PORT", "USER", "PASSWORD") if self.config[name]
+        }
+        with closing(psycopg.connect(**options, dbname=self.config["NAME"], autocommit=autocommit)) as session:
             yield session
 
     def streaming(self, session: Any) -> Any:

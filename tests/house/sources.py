@@ -1,4 +1,4 @@
-"""The source of the package and of its tests, parsed once; of today, or as a commit has it."""
+"""The source of the package, of its tests and benchmarks, parsed once; of today, or as a commit has it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE, TESTS = "django_dbqueue/", "tests/"
+TOPS = PACKAGE, TESTS, BENCHMARKS = "django_dbqueue/", "tests/", "benchmarks/"
 
 
 class Finding(NamedTuple):
@@ -80,25 +80,26 @@ class Source:
 
 
 class House:
-    """All sources: the package's and the tests'."""
+    """All sources: the package's, the tests' and the benchmarks'."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = frozenset(files)
         sources = [Source(file, text) for file, text in sorted(files.items()) if file.endswith(".py")]
         self.package = [each for each in sources if each.file.startswith(PACKAGE) and "/migrations/" not in each.file]
         self.tests = [each for each in sources if each.file.startswith(TESTS)]
+        self.benchmarks = [each for each in sources if each.file.startswith(BENCHMARKS)]
         self.routines = [(file, text) for file, text in sorted(files.items()) if file.endswith(".sql")]
 
     @classmethod
     def today(cls) -> House:
-        paths = [path for top in (PACKAGE, TESTS) for kind in ("py", "sql") for path in (ROOT / top).rglob(f"*.{kind}")]
+        paths = [path for top in TOPS for kind in ("py", "sql") for path in (ROOT / top).rglob(f"*.{kind}")]
         return cls({path.relative_to(ROOT).as_posix(): path.read_text() for path in paths})
 
     @classmethod
     def when_last_changed(cls, path: str) -> House | None:
         """As the last commit has it that changed this file; None where there is no history."""
         commit = _git("log", "-1", "--format=%H", "--", path).decode().strip()
-        archive = _git("archive", "--format=tar", commit, PACKAGE, TESTS) if commit else b""
+        archive = _git("archive", "--format=tar", commit, *TOPS) if commit else b""
         if not archive:
             return None
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:

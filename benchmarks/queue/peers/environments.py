@@ -112,5 +112,5 @@ def _alone(peer: str) -> Iterator[None]:
 def _run(peer: str, command: list[str], hint: str) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stdout + done.stderr)[-2000:]
-        raise ServerError(f"{peer} could not be installed. {hint}\n{' '.join(command)} said:\n{said}")
+        output = (done.stdout + done.stderr)[-2000:]
+        raise ServerError(f"{peer} could not be installed. {hint}\n{' '.join(command)} printed:\n{output}")

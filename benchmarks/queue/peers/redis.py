@@ -29,5 +29,5 @@ class Redis(PrivateServer):
             "appendonly": "yes",
             "appendfsync": "everysec",
         }
-        said = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-        return [needed_program("redis-server", package=self.package), *said]
+        options = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+        return [needed_program("redis-server", package=self.package), *options]
