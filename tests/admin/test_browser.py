@@ -55,15 +55,8 @@ def fill() -> dict[str, Message]:
     return rows
 
 
-def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
-    rows = fill()
-    page.log_in()
-    page.shot("index")
-    assert "Stuck messages" in page.text  # from the index, too, where the app stands before the admin
-    page.open("/admin/django_dbqueue/")
-    page.shot("app_index")
-
-    # By keyboard: to the stuck ones, tick it, choose requeue, confirm.
+def requeue_by_keyboard(page: Page, stuck: Message) -> None:
+    """From the index to the stuck ones, tick it, choose requeue, confirm."""
     page.tab_to('a[href$="?state=stuck"]')
     page.enter()
     assert "Stuck messages" in page.text
@@ -78,12 +71,14 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.tab_to('input[type="submit"].default')
     page.enter()
     assert "Requeue: 1 message." in page.text
-    assert Message.objects.ready("emails").filter(pk=rows["stuck"].pk).exists()
+    assert Message.objects.ready("emails").filter(pk=stuck.pk).exists()
 
-    # By mouse: the list, a message, reject it with a reason.
+
+def reject_by_mouse(page: Page, ready: Message) -> None:
+    """The list, a message, reject it with a reason."""
     page.open(url("changelist") + "?state=ready&queue=emails")
     page.shot("ready")
-    page.click(f'a[href*="/message/{rows["ready"].pk}/change/"]')
+    page.click(f'a[href*="/message/{ready.pk}/change/"]')
     page.shot("detail")
     assert EVIL in page.text
     page.click(".dbqueue-verb-reject")
@@ -92,9 +87,10 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.click('input[type="submit"].default')
     assert "Reject: 1 message." in page.text
     page.shot("detail_dead")
-    assert Message.objects.get(pk=rows["ready"].pk).error.endswith("by op: wrong address")
+    assert Message.objects.get(pk=ready.pk).error.endswith("by op: wrong address")
 
-    # Pause a queue that has no row yet.
+
+def pause_a_queue_that_has_no_row(page: Page) -> None:
     page.open(url("changelist", model="queue"))
     page.shot("queues")
     page.click('a[href*="nightly/change/"]')
@@ -105,6 +101,18 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     page.enter()
     assert Queue.objects.get(pk="reports.nightly").is_paused
     page.shot("queue_paused")
+
+
+def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
+    rows = fill()
+    page.log_in()
+    page.shot("index")
+    assert "Stuck messages" in page.text  # from the index, too, where the app stands before the admin
+    page.open("/admin/django_dbqueue/")
+    page.shot("app_index")
+    requeue_by_keyboard(page, rows["stuck"])
+    reject_by_mouse(page, rows["ready"])
+    pause_a_queue_that_has_no_row(page)
     page.open(url("changelist", model="worker"))
     page.shot("workers")
     page.open(url("changelist", model="queuestatistic"))

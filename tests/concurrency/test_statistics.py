@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.db import connection, connections
@@ -95,21 +97,50 @@ if SEEN:
         assert minutes(QUEUE)["messages"] == 1
 
 
+def produce_and_work(queue: str, count: int) -> None:
+    """Send so many messages, and ack all of the queue."""
+    for number in range(count):
+        Message.objects.enqueue(number, queue=queue, priority=number % 3)
+        Message.objects.ack(Message.objects.claim(5, queue=queue))
+    while Message.objects.filter(queue=queue).exclude(status=DONE).exists():
+        Message.objects.ack(Message.objects.claim(5, queue=queue))
+
+
+def errors_of(
+    producers: Sequence[Callable[[], None]], others: Sequence[Callable[[], None]], over: threading.Event
+) -> list[Exception]:
+    """Run all in threads at once, the others until the producers have ended and ``over`` is set; return what failed."""
+    errors: list[Exception] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    first, second = (
+        [threading.Thread(target=guarded, args=(work,)) for work in works] for works in (producers, others)
+    )
+    for thread in (*first, *second):
+        thread.start()
+    for thread in first:
+        thread.join()
+    over.set()
+    for thread in second:
+        thread.join()
+    return errors
+
+
 def test_with_producers_workers_an_archiver_and_two_writers_each_message_is_counted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begin()
     for name, value in {"ROWS": 20, "FRESH_EVERY": timedelta(0), "BEHIND": timedelta(0), "SECONDS": 0}.items():
         monkeypatch.setattr(counter, name, value)
-    each, queues, errors = 30, ("q1", "q2"), []
+    each, queues = 30, ("q1", "q2")
     over = threading.Event()
-
-    def produce_and_work(queue: str) -> None:
-        for number in range(each):
-            Message.objects.enqueue(number, queue=queue, priority=number % 3)
-            Message.objects.ack(Message.objects.claim(5, queue=queue))
-        while Message.objects.filter(queue=queue).exclude(status=DONE).exists():
-            Message.objects.ack(Message.objects.claim(5, queue=queue))
 
     def archive() -> None:
         while not over.is_set():
@@ -121,24 +152,8 @@ def test_with_producers_workers_an_archiver_and_two_writers_each_message_is_coun
         while not over.is_set():
             counter.turn()
 
-    def guarded(work: object, *arguments: str) -> None:
-        try:
-            work(*arguments)  # type: ignore[operator]
-        except Exception as error:
-            errors.append(error)
-        finally:
-            connections.close_all()
-
-    producers = [threading.Thread(target=guarded, args=(produce_and_work, queue)) for queue in queues]
-    others = [threading.Thread(target=guarded, args=(work,)) for work in (archive, write, write)]
-    for thread in (*producers, *others):
-        thread.start()
-    for thread in producers:
-        thread.join()
-    over.set()
-    for thread in others:
-        thread.join()
-    assert errors == []
+    producers = [partial(produce_and_work, queue, each) for queue in queues]
+    assert errors_of(producers, (archive, write, write), over) == []
     monkeypatch.undo()
     let_pass(HOUR)
     count()

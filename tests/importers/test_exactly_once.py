@@ -79,6 +79,28 @@ def test_two_importers_at_once_double_nothing(other: Other, worker_env: dict[str
     assert other.table._base_manager.count() == 0
 
 
+def claimed_by_theirs(other: Other) -> Any:
+    """Return what one claim of theirs gets; None for none, or a deadlock: they take it for an ordinary event, too."""
+    try:
+        return other.claim()
+    except OperationalError as error:
+        if not is_passing(error):
+            raise
+        return None
+
+
+def then_close(what: Callable[[], None]) -> Callable[[], None]:
+    """Return what does this, and closes its thread's connections."""
+
+    def run_it() -> None:
+        try:
+            what()
+        finally:
+            connections.close_all()
+
+    return run_it
+
+
 def test_alongside_its_producers_and_its_workers_each_row_is_a_message_or_theirs(other: Other) -> None:
     claimed: list[str] = []
     started = threading.Barrier(3)
@@ -88,26 +110,9 @@ def test_alongside_its_producers_and_its_workers_each_row_is_a_message_or_theirs
         for number in range(60):
             other.enqueue([number])
 
-    def claim() -> Any:
-        try:
-            return other.claim()
-        except OperationalError as error:  # theirs take a deadlock for an ordinary event, too
-            if not is_passing(error):
-                raise
-            return None
-
     def work() -> None:
         started.wait()
-        claimed.extend(str(key) for _ in range(40) if (key := claim()) is not None)
-
-    def then_close(what: Callable[[], None]) -> Callable[[], None]:
-        def run_it() -> None:
-            try:
-                what()
-            finally:
-                connections.close_all()
-
-        return run_it
+        claimed.extend(str(key) for _ in range(40) if (key := claimed_by_theirs(other)) is not None)
 
     other.enqueue(range(20))
     threads = [threading.Thread(target=then_close(what)) for what in (produce, work)]

@@ -98,6 +98,19 @@ if settings.TEST_DATABASE in OURS:
         except Exception:  # each driver has its own word for "not yet"
             return None
 
+    def status_and_crashes(environment: dict[str, str], queue: str) -> str:
+        return django(environment, f"m = Message.objects.get(queue={queue!r}); print(m.status, m.crashes)")
+
+    def beats_since_the_restart(environment: dict[str, str], queue: str) -> str:
+        """Return how many workers of a queue have beaten in a session of the server as it runs now."""
+        code = (
+            "from django_dbqueue.models import Worker; from django_dbqueue.databases import server_of; "
+            "from django.db import connection; c = connection.cursor(); "
+            "c.execute(server_of(connection).sessions.me().sql); here = c.fetchone()[1]; "
+            f"print(Worker.objects.filter(queues={queue!r}, server=here).count())"
+        )
+        return django(environment, code)
+
     @pytest.mark.slow
     @pytest.mark.parametrize("crashed", CRASHES)
     def test_a_restart_makes_no_dead_worker_seem_alive_beyond_its_lease_and_no_living_one_dead(
@@ -106,6 +119,7 @@ if settings.TEST_DATABASE in OURS:
         """All sessions end with the server, and their numbers come again: nobody is judged by what was before."""
         environment, gate = prepared(server), tmp_path / "gate"
         processes: list[WorkerProcess] = []
+        state = partial(status_and_crashes, environment)
 
         def hold(name: str, queue: str, *arguments: str) -> WorkerProcess:
             """A worker that runs one message until the gate is there."""
@@ -115,18 +129,6 @@ if settings.TEST_DATABASE in OURS:
             processes.append(worker)
             worker.wait_for("begin")
             return worker
-
-        def state(queue: str) -> str:
-            return django(environment, f"m = Message.objects.get(queue={queue!r}); print(m.status, m.crashes)")
-
-        def beat_since_the_restart(queue: str) -> str:
-            code = (
-                "from django_dbqueue.models import Worker; from django_dbqueue.databases import server_of; "
-                "from django.db import connection; c = connection.cursor(); "
-                "c.execute(server_of(connection).sessions.me().sql); here = c.fetchone()[1]; "
-                f"print(Worker.objects.filter(queues={queue!r}, server=here).count())"
-            )
-            return django(environment, code)
 
         try:
             guardian = GuardianProcess(environment, tmp_path, ("--watch",))
@@ -142,7 +144,7 @@ if settings.TEST_DATABASE in OURS:
                 server.start()
             wait_until(lambda: answers(server), "the server to answer")
             wait_until(lambda: state("short-lease") == "n 1", "the dead worker's message to come at its lease's end")
-            wait_until(lambda: beat_since_the_restart("test") == "1", "the living worker to be back")
+            wait_until(lambda: beats_since_the_restart(environment, "test") == "1", "the living worker to be back")
             late = hold("late", "third", "--lease", "600")
             late.signal_all(signal.SIGKILL)
             wait_until(lambda: state("third") == "n 1", "who died after the restart to be found as ever")
