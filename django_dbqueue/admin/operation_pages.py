@@ -20,7 +20,7 @@ from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.bulk_orders import Ordering, described, unserved
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.models import BulkOperation, Message
-from django_dbqueue.models.operation import DONE, FAILED, REFUSED, RUNNING, STOPPED
+from django_dbqueue.models.operation import COMPLETED, FAILED, IN_PROGRESS, REFUSED, STOPPED
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction import stored_texts
@@ -28,8 +28,8 @@ from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.table import Stage
 
 STATES = {
-    RUNNING: ("running", "▶", pgettext_lazy("bulk operation", "running")),
-    DONE: ("done", "✓", pgettext_lazy("bulk operation", "done")),
+    IN_PROGRESS: ("running", "▶", pgettext_lazy("bulk operation", "running")),
+    COMPLETED: ("done", "✓", pgettext_lazy("bulk operation", "done")),
     STOPPED: ("stuck", "■", pgettext_lazy("bulk operation", "stopped")),
     REFUSED: ("dead", "✕", pgettext_lazy("bulk operation", "refused")),
     FAILED: ("dead", "✕", pgettext_lazy("bulk operation", "failed")),
@@ -82,7 +82,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         obj = context["original"]
-        runs = obj.state == RUNNING
+        runs = obj.state == IN_PROGRESS
         context |= {
             "title": str(self.what(obj)),
             "badge": self.badge(obj),
@@ -102,7 +102,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         if step is None or step.stage is Stage.FINISHED:
             # Reread, since this may be a step that has just ended
             obj.refresh_from_db(fields=["message_id", "state"])
-            if obj.state != RUNNING or (step is not None and step.pk != obj.message_id):
+            if obj.state != IN_PROGRESS or (step is not None and step.pk != obj.message_id):
                 return ""
             return _("The message for its next step is gone. Stop this operation, and start it again.")
         if step.is_dead:
@@ -137,7 +137,7 @@ class BulkOperationAdmin(ReadOnlyAdmin):
         user: Any = request.user
         with self.session.transaction():
             operation = BulkOperation.objects.locked(pk, using=self.alias)
-            if operation is None or operation.state != RUNNING:
+            if operation is None or operation.state != IN_PROGRESS:
                 return False
             operation.end(STOPPED, error=stored_texts.STOPPED % {"user": user.get_username()})
             text = f"Stopped: {operation.moved} moved, {operation.left_alone} left alone."

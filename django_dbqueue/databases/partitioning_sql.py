@@ -10,9 +10,9 @@ from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
 
 TABLE: Final = Server.archived
-NEW: Final = f"{TABLE}_new"
+NEW_TABLE: Final = f"{TABLE}_new"
 """The table that is to take the place of the history, on MySQL and MariaDB."""
-OLD: Final = f"{TABLE}_old"
+OLD_TABLE: Final = f"{TABLE}_old"
 """The one whose place was taken."""
 CHECK: Final = "dbqueue_history_until"
 """The constraint that shows PostgreSQL, before the swap, that all rows belong into the first partition."""
@@ -26,7 +26,7 @@ def mysql_tables() -> Statement:
     return Statement(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() "
         "AND TABLE_NAME IN (%s, %s, %s)",
-        (TABLE, NEW, OLD),
+        (TABLE, NEW_TABLE, OLD_TABLE),
     )
 
 
@@ -57,17 +57,17 @@ def mysql_definition(table: str) -> Statement:
 
 def mysql_like() -> Statement:
     """Create the new table like the history."""
-    return Statement(f"CREATE TABLE {NEW} LIKE {TABLE}", ())
+    return Statement(f"CREATE TABLE {NEW_TABLE} LIKE {TABLE}", ())
 
 
 def mysql_partition(uppers: Sequence[int]) -> Statement:
     """Give the new table its partitions."""
-    return Statement(f"ALTER TABLE {NEW} PARTITION BY RANGE (id) ({MySQLPartitionsSQL.ranges(uppers)})", ())
+    return Statement(f"ALTER TABLE {NEW_TABLE} PARTITION BY RANGE (id) ({MySQLPartitionsSQL.ranges(uppers)})", ())
 
 
 def mysql_unpartition() -> Statement:
     """Take them away."""
-    return Statement(f"ALTER TABLE {NEW} REMOVE PARTITIONING", ())
+    return Statement(f"ALTER TABLE {NEW_TABLE} REMOVE PARTITIONING", ())
 
 
 def mysql_rename(one: str, other: str) -> Statement:

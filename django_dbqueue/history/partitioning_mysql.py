@@ -16,7 +16,7 @@ from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.databases import partitioning_sql as sql
-from django_dbqueue.databases.partitioning_sql import NEW, OLD, TABLE
+from django_dbqueue.databases.partitioning_sql import NEW_TABLE, OLD_TABLE, TABLE
 from django_dbqueue.databases.partitions_sql import until
 from django_dbqueue.databases.statement import Statement
 from django_dbqueue.exceptions import PartitioningRefused
@@ -43,11 +43,11 @@ class MySQLPartitioner:
 
     def settle(self) -> None:
         there = self._tables()
-        if TABLE not in there and OLD in there:
-            if NEW in there and not has_rows(self.session, OLD) and has_rows(self.session, NEW):
+        if TABLE not in there and OLD_TABLE in there:
+            if NEW_TABLE in there and not has_rows(self.session, OLD_TABLE) and has_rows(self.session, NEW_TABLE):
                 self._give_name()
             else:
-                self.session.run(sql.mysql_rename(OLD, TABLE))
+                self.session.run(sql.mysql_rename(OLD_TABLE, TABLE))
             there = self._tables()
         if TABLE not in there:
             raise PartitioningRefused(_("The history's table %(table)s is missing: run migrate.") % {"table": TABLE})
@@ -67,14 +67,14 @@ class MySQLPartitioner:
         self.session.run(sql.mysql_partition(uppers))
 
         def exchange() -> Statement:
-            if self._newest(OLD) >= uppers[0]:  # the server believes it without looking
+            if self._newest(OLD_TABLE) >= uppers[0]:  # the server believes it without looking
                 raise PartitioningRefused(
                     _(
                         "More rows came in the meantime than the first partition takes. Nothing was changed. Run this "
                         "again."
                     )
                 )
-            return sql.mysql_exchange(NEW, until(uppers[0]), OLD)
+            return sql.mysql_exchange(NEW_TABLE, until(uppers[0]), OLD_TABLE)
 
         self._swap(exchange)
 
@@ -83,9 +83,9 @@ class MySQLPartitioner:
         self.session.run(sql.mysql_unpartition())
 
         def exchange() -> Statement:
-            if first.upper is not None and self._newest(OLD) >= first.upper:
+            if first.upper is not None and self._newest(OLD_TABLE) >= first.upper:
                 raise needs_copy()
-            return sql.mysql_exchange(OLD, first.name, NEW)
+            return sql.mysql_exchange(OLD_TABLE, first.name, NEW_TABLE)
 
         self._swap(exchange)
 
@@ -93,7 +93,7 @@ class MySQLPartitioner:
         """Take the history's name away, move the rows, and give the name to the table that then has them."""
         try:
             with archivers_held(self.session):
-                patiently(lambda: self.session.run(sql.mysql_rename(TABLE, OLD)), tries=self.tries)
+                patiently(lambda: self.session.run(sql.mysql_rename(TABLE, OLD_TABLE)), tries=self.tries)
                 self.session.run(exchange())
                 self._give_name()
         except Error as error:
@@ -112,9 +112,11 @@ class MySQLPartitioner:
 
     def _give_name(self) -> None:
         """Let the new table, which has the rows, count on, and be the history."""
-        next_id = max(self._next_id(OLD), self._next_id(NEW), self._newest(NEW) + 1, self._purged_to() + 1)
-        self.session.run(sql.mysql_set_next_id(NEW, next_id))
-        patiently(lambda: self.session.run(sql.mysql_rename(NEW, TABLE)), tries=self.tries)
+        next_id = max(
+            self._next_id(OLD_TABLE), self._next_id(NEW_TABLE), self._newest(NEW_TABLE) + 1, self._purged_to() + 1
+        )
+        self.session.run(sql.mysql_set_next_id(NEW_TABLE, next_id))
+        patiently(lambda: self.session.run(sql.mysql_rename(NEW_TABLE, TABLE)), tries=self.tries)
 
     def _tables(self) -> set[str]:
         return {str(row[0]) for row in self.session.fetch(sql.mysql_tables())}

@@ -23,8 +23,8 @@ from django_dbqueue.sessions.django_session import session_of
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
 
-RUNNING: Final = "running"
-DONE: Final = "done"
+IN_PROGRESS: Final = "running"
+COMPLETED: Final = "done"
 STOPPED: Final = "stopped"
 REFUSED: Final = "refused"
 """The person who started it has lost the permission, so it was stopped."""
@@ -62,7 +62,7 @@ class BulkOperationManager(OwnDatabaseManager["BulkOperation"]):
                     selection=str(selection),
                     last_id=selection.last_id,
                     expected=expected,
-                    state=RUNNING,
+                    state=IN_PROGRESS,
                     reason=reason,
                     target=target,
                     user_id=str(user.pk),
@@ -135,7 +135,7 @@ class BulkOperation(models.Model):
         self.left_alone += len(step.left)
         self.steps += 1
         if step.cursor is None:
-            self.end(DONE)
+            self.end(COMPLETED)
             return
         self.cursor = step.cursor
         self._send_step(using)

@@ -16,7 +16,7 @@ from django_dbqueue import conf
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.models import BulkOperation, Message
-from django_dbqueue.models.operation import FAILED, REFUSED, RUNNING
+from django_dbqueue.models.operation import FAILED, IN_PROGRESS, REFUSED
 from django_dbqueue.operations.verbs import VERBS
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -45,13 +45,13 @@ def take_step(message: Any) -> None:
 def _take_step(message: Message, session: DjangoSession) -> None:
     with message.transaction():
         operation = BulkOperation.objects.locked(message.payload["operation"], using=session.using)
-        if operation is None or operation.state != RUNNING:
+        if operation is None or operation.state != IN_PROGRESS:
             return
         if not _may(operation):
             operation.end(REFUSED, error=stored_texts.FORBIDDEN % {"user": operation.ordered_by})
         else:
             operation.take_step()
-        if operation.state != RUNNING:
+        if operation.state != IN_PROGRESS:
             log_end(operation)
 
 
@@ -68,7 +68,7 @@ def _may(operation: BulkOperation) -> bool:
 def _fail(message: Message, session: DjangoSession, error: str | None) -> None:
     with session.transaction():
         operation = BulkOperation.objects.locked(message.payload["operation"], using=session.using)
-        if operation is not None and operation.state == RUNNING:
+        if operation is not None and operation.state == IN_PROGRESS:
             operation.end(FAILED, error=error)
             log_end(operation)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from django_dbqueue.databases.partitioning_sql import OLD, TABLE
+from django_dbqueue.databases.partitioning_sql import OLD_TABLE, TABLE
 from django_dbqueue.doctor import archive_checks
 from django_dbqueue.history import partitioned
 from tests.doctor.conftest import examined, levels, run, wrong
@@ -48,7 +48,7 @@ def test_partitions_that_are_not_kept_are_a_warning() -> None:
 @pytest.mark.usefixtures("one_table")
 def test_a_table_that_a_killed_command_has_left_without_its_name_is_a_problem() -> None:
     archive(1)
-    run(connection, f"RENAME TABLE {TABLE} TO {OLD}")
+    run(connection, f"RENAME TABLE {TABLE} TO {OLD_TABLE}")
     assert levels(examined(), "archive") == ["problem"]
     partitioned.keep(SESSION)
     assert levels(examined(), "archive") == ["ok"]

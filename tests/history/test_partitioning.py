@@ -13,7 +13,7 @@ from django.db import connection
 
 from django_dbqueue.databases import partitioning_sql as sql
 from django_dbqueue.databases.mysql import MYSQL
-from django_dbqueue.databases.partitioning_sql import CHECK, NEW, OLD, TABLE
+from django_dbqueue.databases.partitioning_sql import CHECK, NEW_TABLE, OLD_TABLE, TABLE
 from django_dbqueue.history import partitioned
 from django_dbqueue.history.partitioning import archivers_held
 from django_dbqueue.lifecycle.archive import DoneWalk
@@ -185,7 +185,7 @@ def test_a_worker_that_has_something_to_archive_gives_the_table_its_name_back(se
     [kept] = archive(1)
     message = factories.done()
     with connection.cursor() as cursor:
-        cursor.execute(f"RENAME TABLE {TABLE} TO {OLD}")
+        cursor.execute(f"RENAME TABLE {TABLE} TO {OLD_TABLE}")
     Maintenance(session_of("default"), (message.queue,))._tidy()
     assert ids() == [kept, kept + 1]
     assert not Message.objects.exists()
@@ -248,5 +248,5 @@ def test_killed_before_any_statement_nothing_is_lost(way: str, then: str) -> Non
         assert rows() == before
         assert archive(1)[0] > before[-1][0]
         undo()
-        assert not {NEW, OLD} & set(connection.introspection.table_names())
+        assert not {NEW_TABLE, OLD_TABLE} & set(connection.introspection.table_names())
     assert number >= 4
