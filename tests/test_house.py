@@ -28,7 +28,7 @@ OLD_WORDS = "old words in identifiers"
 
 FIGURES: Mapping[str, tuple[int, Meter]] = {
     VENDOR_TESTS: (3, servers.vendor_tests),
-    "names of vendors outside databases/": (19, servers.vendor_names),
+    "names of vendors outside databases/": (11, servers.vendor_names),
     METHODS: (0, servers.methods_of_one_user),
     CIRCLES: (0, layout.modules_in_circles),
     BASE_NAMES: (0, layout.base_names_twice),
@@ -39,7 +39,7 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     SPENT: (0, conditions.conditions_of_spent_reads),
     OLD_WORDS: (0, lambda house: words.old_words(house.package)),
     "test files of more than 300 lines": (0, lambda house: layout.long_files(house.tests)),
-    "functions of tests of more than 45 lines": (4, lambda house: layout.long_functions(house.tests)),
+    "functions of tests of more than 45 lines": (0, lambda house: layout.long_functions(house.tests)),
     "old words in identifiers of tests": (0, lambda house: words.old_words(house.tests)),
     "old words in identifiers of benchmarks": (0, lambda house: words.old_words(house.benchmarks)),
 }

@@ -12,7 +12,19 @@ from django_dbqueue.databases.sqlite import SQLITE
 from django_dbqueue.databases.statement import Change, Claim, EventRecord, InOrder, Statement
 from django_dbqueue.exceptions import UnsupportedDatabase
 
-__all__ = ["Change", "Claim", "EventRecord", "InOrder", "Server", "Statement", "means", "server_of", "terms_of"]
+__all__ = [
+    "Change",
+    "Claim",
+    "EventRecord",
+    "InOrder",
+    "Server",
+    "Statement",
+    "is_of_a_driver",
+    "means",
+    "server_of",
+    "server_of_scheme",
+    "terms_of",
+]
 
 SERVERS: Final[dict[str, Server]] = {each.vendor: each for each in (MYSQL, POSTGRESQL, SQLITE)}
 
@@ -38,6 +50,17 @@ def server_of(connection: HasVendor) -> Server:
 def terms_of(vendor: str) -> Server:
     """Return the terms of any connection's server: SQLite's, which are the plainest, where the queue can't live."""
     return SERVERS.get(vendor, SQLITE)
+
+
+def server_of_scheme(scheme: str) -> Server | None:
+    """Return the server whose URLs begin with this scheme, in whatever case; None if none does."""
+    return next((each for each in SERVERS.values() if scheme.lower() in each.schemes), None)
+
+
+def is_of_a_driver(error: BaseException) -> bool:
+    """Return whether an error is one of the drivers' own."""
+    module = type(error).__module__.partition(".")[0]
+    return any(module == server.driver.module for server in SERVERS.values())
 
 
 def means(error: BaseException, kind: Kind) -> bool:

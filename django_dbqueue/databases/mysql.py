@@ -68,6 +68,8 @@ class MySQL(Server):
     sessions = MySQLSessionsSQL()
     partitions = MySQLPartitionsSQL()
     schemes = ("mysql", "mariadb")
+    routine_folders = ("mysql",)
+    mariadb_routine_folders = ("mariadb", "mysql")
     isolates = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
     allows_updates = "SET SESSION sql_safe_updates = 0"
     refuses_updates = "SET SESSION sql_safe_updates = 1"

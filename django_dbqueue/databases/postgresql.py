@@ -47,6 +47,7 @@ class PostgreSQL(Server):
     sessions = PostgreSQLSessionsSQL()
     partitions = PostgreSQLPartitionsSQL()
     schemes = ("postgresql", "postgres")
+    routine_folders = ("postgresql",)
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
     has_zones = True
     has_schemas = True

@@ -34,7 +34,10 @@ class Server(Tables, ABC):
     """As Django names it."""
     schemes: ClassVar[tuple[str, ...]]
     """Those of its URLs."""
-    has_routines = True
+    routine_folders: ClassVar[tuple[str, ...]] = ()
+    """Where the texts of its stored routines are, the first that has one first; none where it has no routines."""
+    mariadb_routine_folders: ClassVar[tuple[str, ...]] = ()
+    """The same on MariaDB."""
     has_schemas = False
     """Whether a session finds tables by a path of schemas. DDL is in transactions then, and REPLACE keeps the owner."""
     is_file = False

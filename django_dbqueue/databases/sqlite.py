@@ -29,7 +29,6 @@ class SQLite(Server):
     )
     schemes = ("sqlite",)
     is_file = True
-    has_routines = False
     begin_mode = "IMMEDIATE"
     begin = f"BEGIN {begin_mode}"
     """A reader that becomes a writer is refused without waiting."""

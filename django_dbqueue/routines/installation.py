@@ -116,7 +116,7 @@ def wanted_routines(session: DjangoSession) -> list[Routine]:
 
 def refuse_sqlite(session: DjangoSession) -> None:
     """Raise CommandError on SQLite, which can't have them."""
-    if not session.server.has_routines:
+    if not session.server.routine_folders:
         raise CommandError(
             _(
                 "SQLite has no stored routines: programs in other languages need MySQL, MariaDB or PostgreSQL for "
@@ -127,15 +127,14 @@ def refuse_sqlite(session: DjangoSession) -> None:
 
 def _folders(session: DjangoSession) -> tuple[str, ...]:
     connection: Any = session.connection
-    if session.server.has_schemas:
-        return ("postgresql",)
-    if not connection.mysql_is_mariadb:
-        return ("mysql",)
+    server = session.server
+    if not (server.mariadb_routine_folders and connection.mysql_is_mariadb):
+        return server.routine_folders
     try:
         session.fetch(installer_sql.random_bytes())
     except Error:
-        return ("mariadb_without_random_bytes", "mariadb", "mysql")
-    return ("mariadb", "mysql")
+        return ("mariadb_without_random_bytes", *server.mariadb_routine_folders)
+    return server.mariadb_routine_folders
 
 
 def _words(session: DjangoSession) -> Words:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final, Self, TypeVar
 
-from django_dbqueue.databases import SERVERS, Statement, means
+from django_dbqueue.databases import Statement, is_of_a_driver, means
 from django_dbqueue.databases.errors import code_of
 from django_dbqueue.databases.retries import StartAgain, again
 from django_dbqueue.databases.statement import Copy, InOrder, Row
@@ -135,7 +135,7 @@ class Connection:
 
 def is_passing(error: BaseException) -> bool:
     """Return whether the same transaction, started again, is likely to succeed at once."""
-    return isinstance(error, StartAgain) or (_is_of_a_driver(error) and means(error, "passing"))
+    return isinstance(error, StartAgain) or (is_of_a_driver(error) and means(error, "passing"))
 
 
 def is_away(error: BaseException) -> bool:
@@ -145,7 +145,7 @@ def is_away(error: BaseException) -> bool:
     """
     if isinstance(error, DatabaseAway):
         return True
-    if not _is_of_a_driver(error):
+    if not is_of_a_driver(error):
         return False
     if code_of(error) is None and hasattr(error, "sqlstate"):  # there was no session that could report one
         return type(error).__name__ == "OperationalError" and not _POSTGRESQL_REFUSALS.search(str(error))
@@ -156,12 +156,7 @@ def is_full(error: BaseException) -> bool:
     """Return whether a session could not begin because the server, or the account, has none left."""
     if isinstance(error, DatabaseAway):
         return error.is_full
-    return _is_of_a_driver(error) and means(error, "full")
-
-
-def _is_of_a_driver(error: BaseException) -> bool:
-    module = type(error).__module__.partition(".")[0]
-    return any(module == server.driver.module for server in SERVERS.values())
+    return is_of_a_driver(error) and means(error, "full")
 
 
 def to_utc(value: object) -> datetime:

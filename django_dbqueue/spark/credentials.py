@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from django_dbqueue.databases import SERVERS, Server, server_of
+from django_dbqueue.databases import SERVERS, Server, server_of, server_of_scheme
 from django_dbqueue.envelope import is_whole
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.typed_values import typed_whole
@@ -166,7 +166,7 @@ def _from_url(text: str) -> Credentials | None:
 def _parts_of(text: str) -> Credentials:
     """Read a URL; ValueError if it isn't one, or if a secret may contain a character that should be escaped."""
     scheme, marks, _ = text.partition("://")
-    server = next((each for each in SERVERS.values() if scheme.lower() in each.schemes), None)
+    server = server_of_scheme(scheme)
     parts = urlsplit(text)
     path = _unescaped(parts.path)
     if not marks or server is None or parts.fragment or _UNPRINTED.search(text):
