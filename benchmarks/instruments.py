@@ -44,10 +44,34 @@ def measure(mode: str) -> dict[str, float]:
     _set_up(mode)
     from django_dbqueue import hooks
     from django_dbqueue.consumers.registry import Consumer
-    from django_dbqueue.envelope import Envelope
     from django_dbqueue.worker.execution import ACK
 
     consumer = Consumer("q", print)
+    deliveries = [_delivery(number, consumer) for number in range(MESSAGES)]
+
+    def run() -> None:
+        for delivery in deliveries:
+            hooks.end(hooks.begin([delivery]), [(delivery, ACK)])
+
+    def ack() -> None:
+        for first in range(0, MESSAGES, ACKED_AT_ONCE):
+            hooks.acked(deliveries[first : first + ACKED_AT_ONCE], "default", 0.001)
+
+    enqueue, enqueue_many = _sending()
+    return {
+        "enqueue": _best(enqueue),
+        "enqueue_many": _best(enqueue_many),
+        "run": _best(run),
+        "ack": _best(ack),
+        "bare span": _best(_bare_spans()),
+    }
+
+
+def _sending() -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return what sends all messages one by one, and what sends them at once."""
+    from django_dbqueue import hooks
+    from django_dbqueue.envelope import Envelope
+
     sent = SimpleNamespace(pk=1, outcome="created")
     envelope = Envelope({"n": 1})
     many = [envelope] * MESSAGES
@@ -71,23 +95,7 @@ def measure(mode: str) -> dict[str, float]:
         else:
             hooks.active.send_many(many, "q", "default", store_all)
 
-    deliveries = [_delivery(number, consumer) for number in range(MESSAGES)]
-
-    def run() -> None:
-        for delivery in deliveries:
-            hooks.end(hooks.begin([delivery]), [(delivery, ACK)])
-
-    def ack() -> None:
-        for first in range(0, MESSAGES, ACKED_AT_ONCE):
-            hooks.acked(deliveries[first : first + ACKED_AT_ONCE], "default", 0.001)
-
-    return {
-        "enqueue": _best(enqueue),
-        "enqueue_many": _best(enqueue_many),
-        "run": _best(run),
-        "ack": _best(ack),
-        "bare span": _best(_bare_spans()),
-    }
+    return enqueue, enqueue_many
 
 
 def _best(work: Callable[[], None]) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house import conditions, layout, servers, words
+from tests.house import conditions, layout, once, servers, words
 from tests.house.sources import Finding, House, new_and_gone
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ CIRCLES = "modules in circles"
 BASE_NAMES = "base names that another module has"
 CLASS_NAMES = "class names that another class has"
 FUNCTIONS = "functions of more than 45 lines"
-STATES = "conditions of states outside states/"
+LOOPS = "claim loops outside claims/claim.py"
+BURIALS = "burials outside claims/burial.py"
+MOVERS = "changes of an operator's verb outside operations/ways.py"
+COLUMNS = "lists of a message's columns outside statements/message_columns.py"
+STATES = "conditions of states outside states/ that no reason allows"
 SPENT = "conditions of spent reads outside states/"
 OLD_WORDS = "old words in identifiers"
 
@@ -35,9 +39,15 @@ FIGURES: Mapping[str, tuple[int, Meter]] = {
     CLASS_NAMES: (0, layout.class_names_twice),
     "files of more than 300 lines": (0, lambda house: layout.long_files(house.package)),
     FUNCTIONS: (0, lambda house: layout.long_functions(house.package)),
-    STATES: (32, conditions.conditions_of_states),
+    LOOPS: (0, once.claim_loops),
+    BURIALS: (0, once.burials),
+    MOVERS: (0, once.movers),
+    COLUMNS: (0, once.lists_of_columns),
+    STATES: (0, conditions.conditions_of_states),
     SPENT: (0, conditions.conditions_of_spent_reads),
     OLD_WORDS: (0, lambda house: words.old_words(house.package)),
+    "files of benchmarks of more than 300 lines": (0, lambda house: layout.long_files(house.benchmarks)),
+    "functions of benchmarks of more than 45 lines": (0, lambda house: layout.long_functions(house.benchmarks)),
     "test files of more than 300 lines": (0, lambda house: layout.long_files(house.tests)),
     "functions of tests of more than 45 lines": (0, lambda house: layout.long_functions(house.tests)),
     "old words in identifiers of tests": (0, lambda house: words.old_words(house.tests)),
@@ -88,6 +98,12 @@ CIRCLE = {
 }
 AMONG = {"one.py": "class One: ...", "room/one.py": "class One:\n class Meta: ...", "room/two.py": "class Meta: ..."}
 
+A_LOOP = "for priority in self.priorities:\n rows += holder.find(priority, 5, None)"
+A_BURIAL = "from django_dbqueue.statements.moves_sql import bury\nmoves_sql.bury(server)\nbury(server)"
+A_MOVE = "change = order.verb.change(server, error, by)"
+ENVELOPE = {"envelope.py": "class Sealed:\n" + "".join(f" {name}: int\n" for name in (*"abcdef", "delay"))}
+SIX = "('a', 'b', 'c', 'd', 'e', 'f')\n{'a': 1, 'b': 2, 'c': 3, 'd': 4, 'e': 5, 'f': 6}\nsql = 'a, b, c, d, e, f'"
+
 
 @pytest.mark.parametrize(
     ("name", "files", "expected"),
@@ -105,6 +121,17 @@ AMONG = {"one.py": "class One: ...", "room/one.py": "class One:\n class Meta: ..
         (STATES, {"a.py": "rows.filter(available_at__lte=now)\nrow.status == NEW\nrow.available_at > now"}, [1, 2, 3]),
         (STATES, {"a.py": "rows.create(status=NEW, available_at=now)\norder.state == NEW"}, []),
         (STATES, {"states/a.py": "row.status == NEW"}, []),
+        (STATES, {"insight/why.py": "row.status == NEW"}, []),
+        (STATES, {"insight/why.py": "row.status == NEW\nrow.status == DONE"}, [1, 2]),
+        (STATES, {"insight/why.py": "pass"}, [1]),
+        (LOOPS, {"a.py": A_LOOP, "claims/claim.py": A_LOOP}, [1]),
+        (LOOPS, {"a.py": "for priority in priorities_in_use(session):\n rows += count(priority)"}, []),
+        (BURIALS, {"a.py": A_BURIAL, "claims/burial.py": A_BURIAL}, [2, 3]),
+        (BURIALS, {"a.py": "from django_dbqueue.claims.burial import bury\nbury(session, queue, claims)"}, []),
+        (MOVERS, {"a.py": A_MOVE, "operations/ways.py": A_MOVE}, [1]),
+        (MOVERS, {"a.py": "if order.verb.move is None: schedules.change(name)"}, []),
+        (COLUMNS, ENVELOPE | {"a.py": SIX, "statements/message_columns.py": SIX}, [1, 2, 3]),
+        (COLUMNS, ENVELOPE | {"a.py": "('a', 'b', 'c', 'd', 'e', 'delay')\nsql = 'a, b, c'"}, []),
         (
             SPENT,
             {"a.py": "0 < (most or 0) <= reads\nrow[3] and row[2] >= row[3]\nsql = 'read_count >= max_reads'"},

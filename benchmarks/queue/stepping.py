@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db import transaction
@@ -63,13 +64,7 @@ def _writing(bench: Bench) -> Contest:
         bench.empty()
         held[:] = [_held()]
 
-    def checked(wanted_steps: int, rows: int) -> Callable[[], None]:
-        def check() -> None:
-            bench.expect(Step.objects.count(), wanted_steps, "steps that are remembered")
-            bench.expect(Queue.objects.count(), rows, "rows that were written")
-
-        return check
-
+    checked = partial(_checked, bench)
     contestants = [
         Contestant(BY_HAND, steps, by_hand(1), prepare, checked(0, steps)),
         Contestant(TWO_BY_HAND, steps, by_hand(2), prepare, checked(0, 2 * steps)),
@@ -78,6 +73,14 @@ def _writing(bench: Bench) -> Contest:
     ]
     targets = [Target(FUNCTION, BY_HAND, at_least=1 / 1.3), Target(BLOCK, TWO_BY_HAND, at_least=1 / 1.3)]
     return Contest("steps", contestants, targets, unit="steps/s")
+
+
+def _checked(bench: Bench, steps: int, rows: int) -> Callable[[], None]:
+    def check() -> None:
+        bench.expect(Step.objects.count(), steps, "steps that are remembered")
+        bench.expect(Queue.objects.count(), rows, "rows that were written")
+
+    return check
 
 
 def _replay(bench: Bench) -> Contest:

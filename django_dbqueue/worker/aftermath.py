@@ -29,7 +29,8 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.spent import is_spent
-from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.states.table import Stage
+from django_dbqueue.statuses import RUNNING
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.execution import TIMED_OUT, backoff, timed_out
 from django_dbqueue.worker.refusals import settle_refused
@@ -160,7 +161,7 @@ def _count_done(session: DjangoSession, claims: list[Claim]) -> int:
     """Return how many of these are done under their own token."""
     server = session.server
     rows = session.fetch(moves_sql.states(server, list({claim.id for claim in claims}))) if claims else []
-    return sum(status == DONE and Claim(id_, token) in claims for id_, status, token in rows)
+    return sum(status == Stage.FINISHED.status and Claim(id_, token) in claims for id_, status, token in rows)
 
 
 def _ack(session: DjangoSession, claims: list[Claim]) -> set[Claim]:
