@@ -24,6 +24,7 @@ Kind = Literal[
     "waited",  # a wait for somebody's lock timed out
     "no memory",  # of the server, or of its client
     "unable",  # it can't write, or run a statement to its end, now: full disk, read-only, a broken table, a time limit
+    "demoted",  # it takes no writes: another server may be the writer now
     "unshowable",  # the server can't show a list because a statement in it has a four-byte character
     "untrusted",  # only an administrator may create a stored function, because of the binary log
     "characters",  # the column's character set lacks one

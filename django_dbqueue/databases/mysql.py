@@ -61,6 +61,7 @@ class MySQL(Server):
         "shut out": frozenset({1045}),
         "no memory": frozenset({1037, 1041, 2008}),
         "unable": _UNABLE,
+        "demoted": frozenset({1290, 1792, 1836, 3100}),  # read-only: an option, a transaction, InnoDB; a group's member
         "unshowable": frozenset({3854}),
         "untrusted": frozenset({1418, 1419}),
         "characters": frozenset({1366, 3988}),

@@ -42,6 +42,7 @@ class PostgreSQL(Server):
         "no memory": frozenset({"53200"}),
         # read-only, authorization, no such database, resources, not now, ended by somebody, the system, its files
         "unable": frozenset({"25", "28", "3D", "53", "55", "57", "58", "F0", "XX"}),
+        "demoted": frozenset({"25006"}),  # a read-only transaction
         "characters": frozenset({"22P05"}),
     }
     sessions = PostgreSQLSessionsSQL()

@@ -139,9 +139,9 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether the session ended, or could not begin, for a transient reason.
+    """Return whether the session ended, or could not begin, for a transient reason, or its server takes no writes now.
 
-    It is then unknown whether its last commit arrived.
+    It is unknown whether its last commit arrived. Another session, by the same name, may lead to another server.
     """
     if isinstance(error, DatabaseAway):
         return True
@@ -149,7 +149,7 @@ def is_away(error: BaseException) -> bool:
         return False
     if code_of(error) is None and hasattr(error, "sqlstate"):  # there was no session that could report one
         return type(error).__name__ == "OperationalError" and not _POSTGRESQL_REFUSALS.search(str(error))
-    return means(error, "lost") or means(error, "full")
+    return any(means(error, kind) for kind in ("lost", "full", "demoted"))
 
 
 def is_full(error: BaseException) -> bool:

@@ -17,7 +17,7 @@ from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, in_one_commit, prepare, verdict_after
-from django_dbqueue.worker.thread_connections import leave_clean
+from django_dbqueue.worker.thread_connections import leave_clean, leave_demoted
 
 Verdicts = list[Verdict]
 Within = Callable[[Callable[[], Verdicts]], Verdicts]
@@ -41,6 +41,7 @@ def _plainly(work: Callable[[], Verdicts]) -> Verdicts:
 
 def execute_batch(deliveries: Sequence[Delivery]) -> list[Ended]:
     """Run the handler in this thread; raise nothing, and leave no transaction open."""
+    leave_demoted()
     try:
         return attempt_batch(deliveries)
     finally:

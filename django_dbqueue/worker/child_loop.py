@@ -30,7 +30,7 @@ from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.pace import Backoff, Listener
 from django_dbqueue.worker.settler import Settler
-from django_dbqueue.worker.thread_connections import discard, discard_all
+from django_dbqueue.worker.thread_connections import discard, discard_all, leave_demoted
 from django_dbqueue.worker.timeouts import Timeouts
 from django_dbqueue.worker.timetable import Timetable
 from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
@@ -102,6 +102,7 @@ class ChildLoop:
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
         self._connected, self._last_trouble = False, ""
         self._raw: Any = None
+        self._listener: Listener | None = None
 
     # -- from outside -------------------------------------------------------------------------------------
 
@@ -145,15 +146,15 @@ class ChildLoop:
             self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
         )
         self._async_side.start()
-        listener = Listener.start_where_possible(self._session, self._queues, self.wake)
+        self._listener = Listener.start_where_possible(self._session, self._queues, self.wake)
         self._heartbeat.start()
         if self._try_database(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
         while not self._has_ended():
             self._turn()
         self._holding.close()
-        if listener is not None:
-            listener.stop()
+        if self._listener is not None:
+            self._listener.stop()
         has_left = self._async_side.stop()
         self._board.note_leaving()
         if self._holding.running() or not has_left:
@@ -179,6 +180,7 @@ class ChildLoop:
             self._wait(self._trouble.next())
 
     def _work(self, now: float) -> None:
+        leave_demoted()  # an idle worker only reads, and would notice nothing
         if not self._connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.release(self._holding.cut_off())
@@ -280,6 +282,8 @@ class ChildLoop:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
+        if self._listener is not None and self._raw is not None:
+            self._listener.listen_anew()
         self._raw = self._session.connection.connection
         self._late_claims.check()
         if self._last_trouble:

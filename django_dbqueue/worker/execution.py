@@ -28,7 +28,7 @@ from django_dbqueue.worker.lent_threads import in_own_loop
 from django_dbqueue.worker.payloads import read
 from django_dbqueue.worker.resources import managed
 from django_dbqueue.worker.returned import kept_of
-from django_dbqueue.worker.thread_connections import leave_clean
+from django_dbqueue.worker.thread_connections import leave_clean, leave_demoted
 
 
 class Verdict(NamedTuple):
@@ -57,6 +57,7 @@ NOTHING = Verdict("nothing")
 
 def execute(delivery: Delivery) -> Verdict:
     """Run the handler in this thread and return the verdict; raise nothing, and leave no transaction open."""
+    leave_demoted()
     try:
         return attempt(delivery)
     except BaseException as error:

@@ -95,6 +95,10 @@ class Listener(threading.Thread):
     def stop(self) -> None:
         """Let the thread end."""
         self._over.set()
+        self.listen_anew()
+
+    def listen_anew(self) -> None:
+        """Listen on a new connection: a demoted server keeps this one, and sends nothing on it."""
         os.write(self._writer, b".")
 
     def run(self) -> None:
@@ -107,6 +111,7 @@ class Listener(threading.Thread):
                     cursor.execute("LISTEN django_dbqueue")
                 backoff.reset()
                 self._listen(connection.connection)
+                discard(self._session.using)
             except Exception as error:
                 logger.debug("the listener lost its connection: %s", error)
                 discard(self._session.using)
@@ -114,8 +119,10 @@ class Listener(threading.Thread):
         discard_all()
 
     def _listen(self, raw: Any) -> None:
-        """Sleep until the server, or ``stop``, sends something: it costs nothing while nothing is sent."""
-        while not self._over.is_set():
+        """Sleep until the server, or another thread, sends something: it costs nothing while nothing is sent."""
+        while True:
             if any(notify.payload in self._queues for notify in raw.notifies(timeout=0)):
                 self._wake()
-            wait([raw.fileno(), self._reader])
+            if self._reader in wait([raw.fileno(), self._reader]):
+                os.read(self._reader, 1)
+                return

@@ -20,7 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.lent_threads import MOST_THREADS
-from django_dbqueue.worker.thread_connections import close_raw, leave_clean
+from django_dbqueue.worker.thread_connections import close_raw, leave_clean, leave_demoted
 
 Result = TypeVar("Result")
 Calls = set[Future[Any]]
@@ -85,6 +85,7 @@ class CleanThreads(ThreadPoolExecutor):
 
     def _run(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Result:
         succeeded = False
+        leave_demoted()
         try:
             result = contextvars.copy_context().run(fn, *args, **kwargs)
             succeeded = True

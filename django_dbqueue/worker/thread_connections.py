@@ -11,6 +11,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.databases import terms_of
+from django_dbqueue.worker.demotion import REFUSED_AT, is_demoted, note_refusals
 from django_dbqueue.worker.traces import is_as_made, note_calls, watch
 
 
@@ -48,6 +49,7 @@ class NotingConnections:
         self.used.is_noted = True
         connection: Any = super().create_connection(alias)  # type: ignore[misc]
         watch(connection)
+        note_refusals(connection)
         if self.used.forgets:
             connection.queries_log = deque(maxlen=0)
         return connection
@@ -70,8 +72,8 @@ def forget_queries() -> None:
 
 
 def leave_clean() -> None:
-    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone, a session that
-    isn't as the project made it, the list of its statements where DEBUG is on.
+    """Undo what a handler left behind: an open transaction, autocommit off, a connection that is gone or leads to a
+    demoted writer, a session that isn't as the project made it, the list of its statements where DEBUG is on.
 
     Raises nothing: whatever can't be restored (MySQL's client refuses to close what is closed; third-party drivers
     raise whatever they like) is closed.
@@ -100,6 +102,13 @@ def discard(alias: str) -> None:
     close_raw(connections[alias])
     with contextlib.suppress(AttributeError):
         del connections[alias]
+
+
+def leave_demoted() -> None:
+    """Close this thread's connections to a server that has refused to write since they were opened."""
+    for connection in connections.all(initialized_only=True) if REFUSED_AT else ():
+        if is_demoted(connection):
+            discard(connection.alias)
 
 
 def close_raw(connection: BaseDatabaseWrapper) -> None:
@@ -131,6 +140,7 @@ def _is_sound(connection: BaseDatabaseWrapper) -> bool:
         is_open(connection)
         and bool(connection.autocommit)
         and not terms_of(connection.vendor).driver.has_begun(connection.connection)
+        and not is_demoted(connection)
         and is_as_made(connection)
     )
 

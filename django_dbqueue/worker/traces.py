@@ -101,6 +101,12 @@ def is_as_made(connection: Any) -> bool:
     return True
 
 
+def trace_in(connection: Any) -> Trace:
+    """Return what of the session would have to be undone now."""
+    noted = _noted(connection)
+    return Trace.NOTHING if noted is None else noted.trace
+
+
 def _noted(connection: Any) -> Noted | None:
     return next((each for each in connection.execute_wrappers if isinstance(each, Noted)), None)
 

@@ -35,6 +35,22 @@ def test_a_refusal_means_what_the_account_may_not(error: Exception, kinds: set[K
 @pytest.mark.parametrize(
     "error",
     [
+        OperationalError(1290, "running with the --read-only option so it cannot execute this statement"),
+        OperationalError(1792, "Cannot execute statement in a READ ONLY transaction."),
+        OperationalError(1836, "Running in read-only mode"),
+        OperationalError(3100, "Error on observer while running replication hook 'before_commit'."),
+        PostgreSQLError("25006"),
+    ],
+)
+def test_a_server_that_takes_no_writes_is_demoted_which_is_an_outage(error: Exception) -> None:
+    assert means(error, "demoted")
+    assert means(error, "unable"), "no row is judged by it"
+    assert not means(OperationalError(1146, "no such table"), "demoted")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
         OperationalError(5, "Out of memory (Needed 9 bytes)"),
         OperationalError(1030, 'Got error 128 "Out of memory in engine" from storage engine InnoDB'),
         OperationalError("could not map anonymous shared memory: Cannot allocate memory"),

@@ -14,12 +14,15 @@ OTHER = (987_654_321).to_bytes(4, "little")
 
 
 @contextmanager
-def relay(url: str, *, clients: list[socket.socket] | None = None) -> Iterator[str]:
-    """The URL of a relay to that server; ``clients`` gets each connection to it, for the test to cut."""
+def relay(url: str, *, clients: list[socket.socket] | None = None, leads_to: list[str] | None = None) -> Iterator[str]:
+    """The URL of a relay to that server; ``clients`` gets each connection to it, for the test to cut.
+
+    With ``leads_to`` it is no pooler but the name of an endpoint: a new connection leads to the last of these URLs.
+    """
     address = urlsplit(url)
-    assert address.hostname
-    assert address.port
-    rename = _rename_on_mysql if address.scheme == "mysql" else _rename_on_postgresql
+    rename: Rename | None = _rename_on_mysql if address.scheme == "mysql" else _rename_on_postgresql
+    if leads_to is not None:
+        rename = None
     clients = [] if clients is None else clients
     threads: list[threading.Thread] = []
 
@@ -27,11 +30,11 @@ def relay(url: str, *, clients: list[socket.socket] | None = None) -> Iterator[s
         with suppress(OSError):  # the listener was shut down
             while True:
                 clients.append(listener.accept()[0])
+                there = _place_of(leads_to[-1] if leads_to else url)
                 threads.append(threading.Thread(target=_connect, args=(clients[-1], there, rename)))
                 threads[-1].start()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        there = (address.hostname, address.port)
         acceptor = threading.Thread(target=accept)
         acceptor.start()
         account = address.netloc.rpartition("@")[0]
@@ -47,7 +50,14 @@ def relay(url: str, *, clients: list[socket.socket] | None = None) -> Iterator[s
                 thread.join()
 
 
-def _connect(client: socket.socket, there: tuple[str, int], rename: Rename) -> None:
+def _place_of(url: str) -> tuple[str, int]:
+    address = urlsplit(url)
+    assert address.hostname
+    assert address.port
+    return address.hostname, address.port
+
+
+def _connect(client: socket.socket, there: tuple[str, int], rename: Rename | None) -> None:
     with client, socket.create_connection(there) as server:
         back = threading.Thread(target=_pump, args=(server, client, rename))
         back.start()

@@ -31,7 +31,7 @@ from django_dbqueue.spark.table_reader import TableReader
 from tests.conftest import ROOT
 from tests.patience import patience
 from tests.process.conftest import wait_until
-from tests.process.test_server_restart import OURS
+from tests.process.private_servers import OURS
 from tests.servers.private import PrivateServer
 from tests.spark.stopping import Outage, frame
 from tests.spark.waiting import assert_it_is_waited_for
@@ -39,7 +39,7 @@ from tests.spark.waiting import assert_it_is_waited_for
 if settings.TEST_DATABASE in OURS:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    from tests.process.test_server_restart import django, prepared
+    from tests.process.private_servers import django, prepared
 
     pytestmark = pytest.mark.slow
     JSON = StructType([StructField("json", StringType())])

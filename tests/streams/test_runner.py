@@ -202,7 +202,7 @@ def test_an_option_that_can_not_be_is_refused_by_name(options: dict[str, str], b
 
 
 if settings.TEST_DATABASE == "mariadb":
-    from tests.process.test_server_restart import django, prepared
+    from tests.process.private_servers import django, prepared
     from tests.servers.mariadb import MariaDB
 
     @pytest.mark.slow
