@@ -77,6 +77,11 @@ if settings.TEST_DATABASE in OURS:  # SQLite has no server, and a MySQL that is 
             wait_until(lambda: sum(map(int, django(new, ended).split())) == 30, lambda: worker.output)
             assert django(new, ended) == "30 0"
             assert len(worker.notes("begin")) == THREADS + 30
+            if settings.TEST_DATABASE == "postgres":
+                listens = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"
+                found = f"from django.db import connection as c; k = c.cursor(); k.execute({listens!r}); "
+                found += "print(*k.fetchone())"
+                wait_until(lambda: django(new, found) == "1", "a session that listens there")
         finally:
             worker.end()
 
