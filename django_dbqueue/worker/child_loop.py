@@ -283,7 +283,7 @@ class ChildLoop:
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
         if self._listener is not None and self._raw is not None:
-            self._listener.listen_anew()
+            self._listener.relisten()
         self._raw = self._session.connection.connection
         self._late_claims.check()
         if self._last_trouble:

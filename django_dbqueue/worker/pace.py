@@ -95,9 +95,9 @@ class Listener(threading.Thread):
     def stop(self) -> None:
         """Let the thread end."""
         self._over.set()
-        self.listen_anew()
+        self.relisten()
 
-    def listen_anew(self) -> None:
+    def relisten(self) -> None:
         """Listen on a new connection: a demoted server keeps this one, and sends nothing on it."""
         os.write(self._writer, b".")
 

@@ -108,7 +108,7 @@ if settings.TEST_DATABASE in READ_ONLY:
             pool.shutdown()
         assert Queue.objects.filter(name="written").exists()
 
-    def test_what_a_handler_did_to_its_own_session_says_nothing_of_the_server(threads: Callable[..., Any]) -> None:
+    def test_a_session_that_its_handler_made_read_only_demotes_no_server(threads: Callable[..., Any]) -> None:
         threads(1, open_session)
 
         def make_read_only() -> None:
