@@ -180,7 +180,7 @@ class ChildLoop:
             self._wait(self._trouble.next())
 
     def _work(self, now: float) -> None:
-        leave_demoted()  # an idle worker only reads, and would notice nothing
+        leave_demoted()  # an idle worker writes seldom, and would notice late
         if not self._connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.release(self._holding.cut_off())

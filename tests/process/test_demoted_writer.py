@@ -61,7 +61,7 @@ if settings.TEST_DATABASE in OURS:  # SQLite has no server, and a MySQL that is 
     def test_no_thread_of_a_worker_stays_on_a_demoted_writer_and_no_message_fails_of_it(
         failover: Failover, tmp_path: Path
     ) -> None:
-        """Its threads and its main thread are idle, and only its heartbeat writes: all learn from that."""
+        """Its threads are idle: they learn of it from the first of its sessions that writes."""
         old, new, gate = failover.old, failover.new, tmp_path / "gate"
         held = {"do": "effect", "then": {"do": "until", "file": str(gate)}}
         django(old, f"Message.objects.enqueue_many([{held!r}] * {THREADS}, queue='test')")
