@@ -1,7 +1,7 @@
 """Followers: those of a group that a claim takes along with its first, so that one worker runs them one by one.
 
 They run under the claim's token and need no ticket of their own: while they are held, tickets of their lane go to them
-before anybody else (``lanes.tickets.followers_of``). So two workers never run a group that has one ticket, whatever is
+before anybody else (``lanes.heads.followers_of``). So two workers never run a group that has one ticket, whatever is
 sent, or comes back, in the meantime.
 """
 

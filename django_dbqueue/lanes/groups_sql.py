@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.lanes.lanes_sql import first_of
+from django_dbqueue.lanes.heads_sql import first_of
 from django_dbqueue.states.table import Stage, condition_of
 
 

@@ -13,7 +13,8 @@ from typing import Final
 from django_dbqueue import conf
 from django_dbqueue.databases.statement import LanePlace, Row
 from django_dbqueue.lanes import lane_moves, lanes_sql
-from django_dbqueue.lanes.tickets import followers_of, stand_in_line
+from django_dbqueue.lanes.heads import followers_of
+from django_dbqueue.lanes.tickets import stand_in_line
 from django_dbqueue.lanes.walk import LAST, lanes_in_use
 from django_dbqueue.sessions.django_session import DjangoSession
 

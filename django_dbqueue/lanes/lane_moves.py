@@ -13,7 +13,8 @@ from django_dbqueue import conf
 from django_dbqueue.databases import Change
 from django_dbqueue.databases.statement import LanePlace, Statement
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.lanes import groups_sql, lanes_sql, rates_sql, tickets
+from django_dbqueue.lanes import groups_sql, heads_sql, lanes_sql, rates_sql, tickets
+from django_dbqueue.lanes.heads import followers_of
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf
@@ -70,9 +71,10 @@ def _keep_places(session: DjangoSession, dead: Sequence[LanePlace]) -> None:
     if not _may_follow(dead):
         return
     pairs = [(place.lane, place.id) for place in dead]
-    followed = session.run(lanes_sql.leave(session.server, [(tickets.followers_of(lane), one) for lane, one in pairs]))
+    followed = session.run(lanes_sql.leave(session.server, [(followers_of(lane), one) for lane, one in pairs]))
     if followed:
-        has_ticket = {row[2] for row in session.fetch(lanes_sql.heads(session.server, pairs))}
+        lanes = sorted({place.lane for place in dead})
+        has_ticket = {row[2] for row in session.fetch(heads_sql.tickets_of(session.server, lanes))}
         if waiting := [pair for pair in pairs if pair[1] not in has_ticket]:
             session.run(lanes_sql.enter(session.server, waiting))
 
@@ -125,11 +127,11 @@ def park_what_is_ready(session: DjangoSession, lane: int) -> None:
 
     def park() -> None:
         with session.transaction():
-            ticketed = [row[0] for row in session.fetch(lanes_sql.ticketed(server, lane))]
-            if ticketed and (ids := [row[0] for row in session.fetch(lanes_sql.ready(server, ticketed))]):
+            tickets_out = {row[2]: row[:3] for row in session.fetch(heads_sql.tickets_of(server, [lane]))}
+            if tickets_out and (ids := [row[0] for row in session.fetch(lanes_sql.ready(server, [*tickets_out]))]):
                 session.run(lanes_sql.park(server, ids))
                 session.run(lanes_sql.enter(server, [(lane, number) for number in ids]))
-                session.run(lanes_sql.free(server, [(lane, number) for number in ids]))
+                session.run(lanes_sql.free(server, [tickets_out[number] for number in ids]))
 
     session.outermost(park)
 
@@ -138,7 +140,7 @@ def hurry(session: DjangoSession, lane: int) -> None:
     """Make due what only the rate of a group held back: it was changed."""
 
     def work() -> None:
-        ticketed = [row[0] for row in session.fetch(lanes_sql.ticketed(session.server, lane))]
+        ticketed = [row[2] for row in session.fetch(heads_sql.tickets_of(session.server, [lane]))]
         if ticketed:
             session.run(rates_sql.hurry(session.server, ticketed))
 

@@ -12,13 +12,12 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
+from django_dbqueue.lanes.heads_sql import OWN, first_of
 from django_dbqueue.states.table import Stage, condition_of
 from django_dbqueue.statuses import NEW
 
 ENTRIES: Final = 250
 """Places that MySQL and MariaDB read for some of the next lanes: of a deep one no more."""
-OWN: Final = "g.width, g.is_paused"
-"""What a group may have of its own; NULL where the settings of its queue apply."""
 
 
 def enter(server: Server, waiting: Sequence[tuple[int, int]]) -> Statement:
@@ -111,35 +110,6 @@ def draw(server: Server, tickets: Sequence[tuple[int, int]], mark: int) -> State
     )
 
 
-def heads(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
-    """Read the tickets of messages (or marks), given as lane and id, and who is next in each of the lanes.
-
-    Lane, ticket, id; the first that a worker has taken along, the first that waits, or NULLs; of the next of them
-    the status and whether it is parked (NULL: dead); what the lane has of its own.
-    """
-    given = server.values(("lane", "held_by"), held)
-    return Statement(
-        "SELECT h.lane, h.ticket, h.message_id, h.follower, h.first_one, m.status, "
-        f"m.available_at = {server.parked}, {OWN}, g.rate, g.lane FROM (SELECT k.lane, k.ticket, k.message_id, "
-        f"{first_of(server, '-1 - k.lane')} AS follower, {first_of(server, 'k.lane')} AS first_one FROM {given.sql} "
-        f"{server.join_each} {server.ticket} AS k{server.use[Index.PRIMARY]} "
-        f"ON k.lane = given.lane AND k.message_id = given.held_by) AS h "
-        f"LEFT JOIN {server.message} AS m ON m.id = COALESCE(h.follower, h.first_one) "
-        f"LEFT JOIN {server.group} AS g ON g.lane = h.lane",
-        given.params,
-    )
-
-
-def first_of(server: Server, lane: str, *, of_tickets: bool = False) -> str:
-    """Return SQL for who waits first in a lane, or who has the first of its tickets."""
-    table, place = (server.ticket, "ticket") if of_tickets else (server.line, "message_id")
-    # MySQL reads and sorts the whole lane unless its column is named in the order too
-    return (
-        f"(SELECT w.message_id FROM {table} AS w{server.use[Index.PRIMARY]} WHERE w.lane = {lane} "
-        f"ORDER BY w.lane, w.{place} LIMIT 1)"
-    )
-
-
 def pass_on(server: Server, tickets: Sequence[tuple[int, int, int, int]]) -> Statement:
     """Give tickets (lane, number, whose, to whom) to others, as far as they still are whose it says."""
     given = server.values(("of_lane", "number", "held_by", "next_one"), tickets)
@@ -147,8 +117,13 @@ def pass_on(server: Server, tickets: Sequence[tuple[int, int, int, int]]) -> Sta
     return server.update_each(server.ticket, given, "message_id = given.next_one", same)
 
 
-def free(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
-    """Free the tickets of messages (or marks), given as lane and id."""
+def free(server: Server, tickets: Sequence[tuple[int, int, int]]) -> Statement:
+    """Free tickets, given as lane, number, and who has it: of the lane's other tickets it locks none."""
+    return server.delete_each(server.ticket, ("lane", "ticket", "message_id"), tickets)
+
+
+def free_of(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
+    """Free the tickets of messages, given as lane and id; MySQL and MariaDB lock each ticket of these lanes."""
     return server.delete_each(server.ticket, ("lane", "message_id"), held)
 
 
@@ -176,11 +151,6 @@ def park(server: Server, ids: Sequence[int]) -> Statement:
         f"WHERE {named.sql} AND {Stage.UNCLAIMED.sql}",
         named.params,
     )
-
-
-def ticketed(server: Server, lane: int) -> Statement:
-    """Read who has a ticket of a lane: messages, and marks, which are below 0."""
-    return Statement(f"SELECT message_id FROM {server.ticket} WHERE lane = %s", (lane,))
 
 
 def ready(server: Server, ids: Sequence[int]) -> Statement:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
-from django_dbqueue.lanes import lanes_sql, rates, rates_sql
-from django_dbqueue.statuses import NEW, RUNNING
+from django_dbqueue.lanes import heads_sql, lanes_sql, rates, rates_sql
+from django_dbqueue.lanes.heads import Head, followers_of, heads_of
+from django_dbqueue.statuses import NEW
 
 WidthOf = Callable[[int], int]
 """Returns how many tickets a lane has by the settings of its queue."""
@@ -17,58 +19,6 @@ IntervalOf = Callable[[int], int | None]
 """Returns the microseconds between two starts in a lane by the settings of its queue, None without a rate."""
 WIDEST: Final = 10_000
 """How many tickets a lane can have."""
-
-
-def followers_of(lane: int) -> int:
-    """Return the line of those that a worker has taken along with a head of this lane, to run them one by one.
-
-    A ticket goes to them before it goes to anybody who waits: so that none begins beside them, whatever is sent late.
-    """
-    return ~lane
-
-
-class Head(NamedTuple):
-    """A ticket, and who waits first in its lane."""
-
-    lane: int
-    ticket: int
-    held_by: int
-    """The message that has it, or the mark of a transaction that has just taken it."""
-    follower: int | None
-    """The first of those that a worker has taken along."""
-    waiting: int | None
-    """The first of those that wait in the line."""
-    status: str | None
-    """Of the one that is next."""
-    is_parked: bool | None
-    width: int | None
-    """How many tickets the lane has, if that was set for its group alone."""
-    is_paused: bool | None
-    rate: str | None = None
-    """The rate that was set for its group alone."""
-    row: int | None = None
-    """The lane again if its group has a row."""
-
-    @property
-    def first(self) -> int | None:
-        """Return who is next."""
-        return self.waiting if self.follower is None else self.follower
-
-    @property
-    def line(self) -> int:
-        """Return in which line the next one stands."""
-        return self.lane if self.follower is None else followers_of(self.lane)
-
-    @property
-    def is_stale(self) -> bool:
-        """Return whether the next one doesn't stand there any more: somebody deleted or moved it by hand.
-
-        A dead one that holds its group keeps its place in the line, and will have the ticket.
-        """
-        if self.first is None or self.status == RUNNING:
-            return False
-        is_due = self.is_parked is not None and not self.is_parked
-        return self.follower is not None or self.status != NEW or is_due
 
 
 def leave(
@@ -91,47 +41,46 @@ def leave(
     places_left = pairs if may_wait else []
     if may_follow:
         places_left = [*places_left, *((followers_of(lane), message_id) for lane, message_id in pairs)]
-    if places_left:
-        session.run(lanes_sql.leave(session.server, places_left))
+    in_line = session.run(lanes_sql.leave(session.server, places_left)) if places_left else 0
     if not hands_over:
-        session.run(lanes_sql.free(session.server, pairs))
+        _free(session, pairs, in_line)
         return {lane for lane, _ in pairs}
-    return hand_over(session, pairs, width_of, interval_of)
+    return set(hand_over(session, pairs, width_of, interval_of))
+
+
+def _free(session: Session, pairs: Sequence[tuple[int, int]], in_line: int) -> None:
+    """Free the tickets of messages in a caller's transaction; ``in_line``: how many of them had none.
+
+    By their numbers: a DELETE by message locks each ticket that it reads, and would wait for whoever else of the lane
+    ends in a long transaction.
+    """
+    held = set(pairs)
+    rows = session.fetch(heads_sql.tickets_of(session.server, sorted({lane for lane, _ in pairs})))
+    tickets = [row[:3] for row in rows if (row[0], row[2]) in held]
+    freed = session.run(lanes_sql.free(session.server, tickets)) if tickets else 0
+    if freed + in_line < len(pairs):  # the caller's read view is older than a ticket
+        session.run(lanes_sql.free_of(session.server, pairs))
 
 
 def hand_over(
     session: Session, held: list[tuple[int, int]], width_of: WidthOf, interval_of: IntervalOf | None = None
-) -> set[int]:
+) -> list[int]:
     """Give the tickets that messages (or marks) have to who is next in each lane; free the others.
 
-    Return the lanes of the freed ones. StartAgain if somebody drops what was to run next: repeat the transaction.
-    Where a group has a rate, its own or by ``interval_of``, who is next is due when the schedule says.
+    Return the lanes of the freed ones, one for each. StartAgain if somebody drops what was to run next: repeat the
+    transaction. Where a group has a rate, its own or by ``interval_of``, who is next is due when the schedule says.
     """
-    freed: set[int] = set()
-    while held:
-        heads = [Head(*row) for row in session.fetch(lanes_sql.heads(session.server, held))]
-        if stale := [head for head in heads if head.is_stale]:
-            _leave_stale(session, stale)
-            continue
-        now = list({head.lane: head for head in reversed(heads)}.values())
-        freed |= _hand_over_one_each(session, now, width_of, interval_of)
-        held = [(head.lane, head.held_by) for head in heads if head not in now]
-    return freed
-
-
-def _hand_over_one_each(
-    session: Session, heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | None
-) -> set[int]:
-    going = [head for head in heads if _goes_on(head, width_of)]
-    freed = [head for head in heads if head not in going]
-    if freed:
-        session.run(lanes_sql.free(session.server, [(head.lane, head.held_by) for head in freed]))
-    if going:
+    heads = heads_of(session, held)
+    while stale := [head for head in heads if head.is_stale]:
+        _leave_stale(session, stale)
+        heads = heads_of(session, held)
+    if freed := [head for head in heads if not _goes_on(head, width_of)]:
+        session.run(lanes_sql.free(session.server, [head[:3] for head in freed]))
+    if going := [head for head in heads if _goes_on(head, width_of)]:
         paced = _paced(going, width_of, interval_of)
-        if paced:
-            _schedule(session, paced)
-        _let_run(session, going, [pace.message_id for pace in paced])
-    return {head.lane for head in freed}
+        _let_run_paced(session, paced)
+        _let_run(session, going, {pace.message_id for pace in paced})
+    return [head.lane for head in freed]
 
 
 class PacedMessage(NamedTuple):
@@ -159,10 +108,19 @@ def _paced(heads: Sequence[Head], width_of: WidthOf, interval_of: IntervalOf | N
     return paced
 
 
-def _schedule(session: Session, paced: Sequence[PacedMessage]) -> None:
+def _let_run_paced(session: Session, paced: Sequence[PacedMessage]) -> None:
+    """Make messages due by the schedules of their groups: the first of each, then the second of each, and so on."""
     if new := [pace.message_id for pace in paced if pace.head.row is None]:
         session.run(rates_sql.make_groups(session.server, new))
-    session.run(rates_sql.step(session.server, [(pace.head.lane, pace.interval, pace.lead) for pace in paced]))
+    by_lane: dict[int, list[PacedMessage]] = {}
+    for pace in paced:
+        by_lane.setdefault(pace.head.lane, []).append(pace)
+    for step in zip_longest(*by_lane.values()):
+        now = [pace for pace in step if pace is not None]
+        session.run(rates_sql.step(session.server, [(pace.head.lane, pace.interval, pace.lead) for pace in now]))
+        ids = [pace.message_id for pace in now]
+        if session.run(lanes_sql.let_run(session.server, ids, paced=True)) != len(ids):
+            raise StartAgain
 
 
 def _leave_stale(session: Session, heads: Sequence[Head]) -> None:
@@ -195,7 +153,6 @@ def _let_run(session: Session, heads: Sequence[Head], paced: Collection[int]) ->
     free = [message_id for message_id in parked if message_id not in paced]
     if (
         (free and session.run(lanes_sql.let_run(session.server, free)) != len(free))
-        or (paced and session.run(lanes_sql.let_run(session.server, list(paced), paced=True)) != len(paced))
         or session.run(lanes_sql.leave(session.server, places)) != len(places)
         or session.run(lanes_sql.pass_on(session.server, tickets)) != len(tickets)
     ):
@@ -210,11 +167,13 @@ def come_back(session: Session, places: Sequence[LanePlace], *, may_follow: bool
     taken some along.
     """
     pairs = sorted((place.lane, place.id) for place in places)
-    heads = {row[2]: Head(*row) for row in session.fetch(lanes_sql.heads(session.server, pairs))}
-    resigned = [(head.lane, head.held_by) for head in heads.values() if head.is_paused or _is_behind(head)]
+    heads = heads_of(session, pairs)
+    first = {head.lane: head.waiting for head in reversed(heads)}
+    resigned = [head[:3] for head in heads if head.is_paused or _is_behind(head, first[head.lane])]
     if resigned:
         session.run(lanes_sql.free(session.server, resigned))
-    waiting = [pair for pair in pairs if pair[1] not in heads] + resigned
+    keeping = {head.held_by for head in heads} - {message_id for _, _, message_id in resigned}
+    waiting = [pair for pair in pairs if pair[1] not in keeping]
     if waiting and may_follow:
         session.run(lanes_sql.leave(session.server, [(followers_of(lane), message_id) for lane, message_id in waiting]))
     if waiting:
@@ -222,6 +181,6 @@ def come_back(session: Session, places: Sequence[LanePlace], *, may_follow: bool
     return {lane for lane, _ in waiting}
 
 
-def _is_behind(head: Head) -> bool:
+def _is_behind(head: Head, first: int | None) -> bool:
     """Return whether somebody waits who was sent before the one that has the ticket."""
-    return head.waiting is not None and head.waiting < head.held_by
+    return first is not None and first < head.held_by

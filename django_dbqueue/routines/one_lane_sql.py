@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.lanes.lanes_sql import OWN, first_of
+from django_dbqueue.lanes.heads_sql import OWN, first_of
 
 
 def enter_one(server: Server, lane: int, message_id: int) -> Statement:

@@ -116,6 +116,30 @@ def test_two_who_end_in_a_lane_with_two_tickets_hand_both_on(
     assert set(explore(world, preemptions=1).seen) == {"handed on"}
 
 
+@ends
+@override_settings(DBQUEUE=TWO_AT_ONCE)
+def test_who_ends_in_a_lane_waits_for_nobody_who_ends_there_in_a_long_transaction(
+    explore: Callable[..., Explored], end: str
+) -> None:
+    def world() -> Scene:
+        send(), send()
+        both = claim(2)
+
+        def work() -> None:
+            with transaction.atomic():
+                both[0].ack()
+                Message.objects.filter(pk=0).exists()
+
+        def check(ended: Ended) -> str:
+            assert not ended.waited
+            assert_lane_is_right(width=2)
+            return "nobody waits"
+
+        return Scene({"ann": work, "bob": lambda: ENDS[end](both[1])}, check)
+
+    assert set(explore(world, preemptions=1).seen) == {"nobody waits"}
+
+
 def test_nothing_runs_alongside_a_message_whose_ack_is_rolled_back(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         send()
