@@ -6,6 +6,7 @@ then many would start at once. A reservation is the larger of now and one interv
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -21,8 +22,11 @@ from django_dbqueue.worker.execution import NOTHING, RELEASE_PAUSE, Verdict
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.thread_connections import leave_clean
 
+logger = logging.getLogger("django_dbqueue.worker")
 PATIENCE: Final = 1.0
 """Seconds that a message waits for its start in its thread, or coroutine; it is released for a longer wait."""
+SLACK: Final = 5.0
+"""Seconds that the gate may wait for its row after it has read the clock."""
 
 
 class Start(NamedTuple):
@@ -61,7 +65,10 @@ def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: f
         for delivery in deliveries:
             lane = delivery.lane or 0
             own, last, now = groups.get(lane, (None, None, 0))
-            rate, last = own or delivery.options.group_rate, starts.get(lane, last)
+            rate, last = (
+                own or delivery.options.group_rate,
+                starts.get(lane, _unless_clock_went_back(last, now, patience)),
+            )
             moment = now if rate is None or last is None else max(now, last + interval_of(rate))
             start = Start((moment - now) / 1_000_000, is_reserved=lane not in starts and moment <= now + patience * 1e6)
             if start.is_reserved:
@@ -70,6 +77,17 @@ def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: f
         if starts:
             session.run(rates_sql.start(session.server, sorted(starts.items())))
     return found
+
+
+def _unless_clock_went_back(last: int | None, now: int, patience: float) -> int | None:
+    """Return the last start of a group, or None if it is further in the future than anybody would have reserved it."""
+    if last is None or last <= now + (patience + SLACK) * 1_000_000:
+        return last
+    logger.warning(
+        "The database's clock went back: the last start of a group is %.0f s in its future. Its rate counts anew.",
+        (last - now) / 1_000_000,
+    )
+    return None
 
 
 def held_back(delivery: Delivery, holding: Holding) -> Verdict | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.consumers.registry import Consumer
@@ -109,6 +110,22 @@ def test_each_start_is_reserved_one_interval_after_the_last(settings: SettingsWr
     assert starts[0].wait == 0
     assert all(60 * n - 20 < start.wait <= 60 * n for n, start in enumerate(starts[1:5], 1))
     assert [other - one for one, other in pairwise(reserved)] == [MINUTE, MINUTE, MINUTE, 0, 0]
+
+
+@pytest.mark.parametrize("last", [3_600_000_000, 10 * 365 * 86_400_000_000])
+def test_a_clock_that_went_back_stalls_no_group_and_its_rate_counts_anew(
+    settings: SettingsWrapper, caplog: pytest.LogCaptureFixture, last: int
+) -> None:
+    configure(settings, group_limit=10, group_rate="1/m")
+    send(*range(3))
+    first, second, third = deliveries()
+    assert reserve(first).is_reserved
+    Group.objects.update(started=F("started") + last)
+    assert reserve(second) == (0, True)
+    assert [record.message for record in caplog.records if "clock went back" in record.message]
+    start = reserve(third)
+    assert not start.is_reserved
+    assert 50 < start.wait <= 60
 
 
 def test_a_list_holds_one_of_each_group_that_has_a_rate(settings: SettingsWrapper) -> None:
