@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from operator import sub
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
+Reserved = Callable[[], list[list[tuple[int, int]]]]
+SLACK = 2_000
+"""Microseconds by which the clocks of a server and of a process, as they read them, may differ."""
 
 
 @pytest.fixture
@@ -41,19 +45,51 @@ def all_are_done(queue: str, number: int) -> bool:
     return Message.objects.done(queue).count() == number
 
 
-def assert_rate(notes: list[dict[str, Any]], since: float, interval: float, step: str = "begin") -> None:
-    """The n-th start can't come before n - 1 intervals have gone by since the first could."""
-    starts = sorted(note["at"] for note in notes if note["step"] == step)
-    early = [(n, at - since) for n, at in enumerate(starts) if at - since < n * interval - 0.002]
-    assert not early
+@pytest.fixture
+def reserved(worker_env: dict[str, str], tmp_path: Path) -> Reserved:
+    """Read all starts that workers have reserved: of each group the moments, and when each was asked for."""
+    notes = tmp_path / "starts"
+    worker_env |= {"DJANGO_SETTINGS_MODULE": "tests.process.rated_settings", "DBQUEUE_TEST_STARTS": str(notes)}
+
+    def read() -> list[list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for line in notes.read_text().splitlines():
+            lane, moment, asked = line.split()
+            found[lane].append((int(moment), int(asked)))
+        return [sorted(starts) for starts in found.values()]
+
+    return read
+
+
+def assert_rate(reserved: Reserved, interval: float, begun: Sequence[float]) -> None:
+    """No two starts of a group are closer than an interval, so the rate holds in any window, and none begins early.
+
+    The moments are the database's, in microseconds; what is made up for lost time would lie before it was asked for.
+    """
+    groups = reserved()
+    assert groups
+    moments = [[moment for moment, _ in starts] for starts in groups]
+    assert not [gap for one in moments for gap in map(sub, one[1:], one) if gap < interval * 1_000_000]
+    assert not [start for starts in groups for start in starts if start[0] < start[1] - SLACK]
+    ordered = sorted(moment for one in moments for moment in one)
+    assert len(ordered) >= len(begun), "some began without a reserved start"
+    pairs = zip(sorted(begun), ordered, strict=False)
+    assert not [begin for begin, moment in pairs if begin * 1_000_000 < moment - SLACK]
+
+
+def begun(notes: Iterable[dict[str, Any]]) -> list[float]:
+    return [note["at"] for note in notes if note["step"] == "begin"]
 
 
 @pytest.mark.parametrize(("queue", "payload"), [("test", {"do": "ok"}), ("async", {"seconds": 0})])
 def test_workers_together_start_no_more_than_the_rate_allows_through_their_deaths(
-    queue: str, payload: dict[str, Any], configure: Callable[..., None], start_worker: Callable[..., Any]
+    queue: str,
+    payload: dict[str, Any],
+    configure: Callable[..., None],
+    start_worker: Callable[..., Any],
+    reserved: Reserved,
 ) -> None:
     configure(queue, group_limit=20, group_rate="20/s")
-    since = time.time()
     ids = send(queue, 50, **payload)
     arguments = ("--queues", queue, "--threads", "4", "--processes", "2", "--lease", "3")
     first = start_worker(*arguments)
@@ -63,46 +99,47 @@ def test_workers_together_start_no_more_than_the_rate_allows_through_their_death
     wait_until(lambda: all_are_done(queue, 50), lambda: workers[0].output)
     notes = first.notes()
     assert {note["id"] for note in notes if note["step"] == "begin"} == set(ids)
-    assert_rate(notes, since, 0.05)
+    assert_rate(reserved, 0.05, begun(notes))
     wait_until(nothing_is_left, "the end of the group's places")
 
 
-def test_a_list_starts_one_of_each_group(configure: Callable[..., None], start_worker: Callable[..., Any]) -> None:
+def test_a_list_starts_one_of_each_group(
+    configure: Callable[..., None], start_worker: Callable[..., Any], reserved: Reserved
+) -> None:
     configure("batches", group_limit=10, group_rate="10/s", group_batch=10)
-    since = time.time()
     ids = send("batches", 12, do="ok") + send("batches", 4, "b", do="ok")
     worker = start_worker("--queues", "batches", "--threads", "2")
     wait_until(lambda: all_are_done("batches", 16), lambda: worker.output)
     calls = worker.notes("call")
     assert sorted(one for call in calls for one in call["ids"]) == ids
     assert all(len(set(call["ids"]) & set(ids[:12])) <= 1 for call in calls)
-    assert_rate([call for call in calls if set(call["ids"]) & set(ids[:12])], since, 0.1, "call")
+    assert_rate(reserved, 0.1, [call["at"] for call in calls for _ in call["ids"]])
     assert set(Message.objects.values_list("read_count", flat=True)) == {1}
 
 
 def test_a_rate_of_one_group_holds_from_the_next_start_and_no_other_group_waits(
-    configure: Callable[..., None], start_worker: Callable[..., Any]
+    configure: Callable[..., None], start_worker: Callable[..., Any], reserved: Reserved
 ) -> None:
     configure("test", group_limit=5)
     Group.objects.rate("test", "slow", "1/s")
     worker = start_worker("--queues", "test", "--threads", "4")
-    since = time.time()
     slow, quick = send("test", 6, "slow", do="ok"), send("test", 40, "quick", do="ok")
     wait_until(lambda: all_are_done("test", 46), lambda: worker.output)
-    begun = [note["id"] for note in worker.notes("begin")]
-    assert begun.index(slow[-1]) > begun.index(quick[-1])
-    assert_rate([note for note in worker.notes("begin") if note["id"] in slow], since, 1.0)
+    order = [note["id"] for note in worker.notes("begin")]
+    assert order.index(slow[-1]) > order.index(quick[-1])
+    assert_rate(reserved, 1.0, begun(note for note in worker.notes() if note["id"] in slow))
     assert set(Message.objects.values_list("read_count", flat=True)) == {1}
 
 
-def test_a_row_keeps_its_order_and_its_rate(configure: Callable[..., None], start_worker: Callable[..., Any]) -> None:
+def test_a_row_keeps_its_order_and_its_rate(
+    configure: Callable[..., None], start_worker: Callable[..., Any], reserved: Reserved
+) -> None:
     configure("test", group_rate="20/s", group_batch=10)
-    since = time.time()
     ids = send("test", 30, do="ok")
     worker = start_worker("--queues", "test", "--threads", "3")
     wait_until(lambda: all_are_done("test", 30), lambda: worker.output)
     assert [note["id"] for note in worker.notes("begin")] == ids
-    assert_rate(worker.notes(), since, 0.05)
+    assert_rate(reserved, 0.05, begun(worker.notes()))
     wait_until(nothing_is_left, "the end of the group's places")
 
 
@@ -148,6 +185,6 @@ def test_a_noisy_group_delays_a_quiet_one_by_no_more_than_its_burst(
         [one] = send("test", 1, f"quiet-{quiet}", do="ok")
         before = len(worker.notes("begin"))
         worker.wait_for("begin", one)
-        begun = [note["id"] for note in worker.notes("begin")]
-        assert begun.index(one) - before <= 2 * (width / threads) * threads
+        order = [note["id"] for note in worker.notes("begin")]
+        assert order.index(one) - before <= 2 * (width / threads) * threads
     assert len(worker.notes("begin")) < 400, "there was nobody left to wait for"
