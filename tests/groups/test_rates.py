@@ -128,6 +128,14 @@ def test_a_clock_that_went_back_stalls_no_group_and_its_rate_counts_anew(
     assert 50 < start.wait <= 60
 
 
+def test_a_claim_by_hand_keeps_no_rate_and_counts_in_none(settings: SettingsWrapper) -> None:
+    configure(settings, group_limit=10, group_rate="1/m")
+    send(*range(3))
+    Message.objects.filter(available_at__lt=PARKED_AT).update(available_at="2000-01-01T00:00:00+00:00")
+    assert claimed() == [0, 1, 2]
+    assert Group.objects.get().started is None
+
+
 def test_a_list_holds_one_of_each_group_that_has_a_rate(settings: SettingsWrapper) -> None:
     configure(settings, group_limit=3, group_rate="1/m")
     send(1, 2, 3)
