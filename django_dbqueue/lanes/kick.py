@@ -69,8 +69,8 @@ def _take_and_give(
     session: Session, tickets: Sequence[tuple[int, int]], width_of: WidthOf, interval_of: IntervalOf | None
 ) -> set[int]:
     mark = -new_token()
-    taken = Counter(lane for lane, _ in tickets)
+    drawn = Counter(lane for lane, _ in tickets)
     with session.transaction():
         session.run(lanes_sql.draw(session.server, tickets, mark))
         unused = hand_over(session, [(lane, mark) for lane, _ in tickets], width_of, interval_of)
-    return set(taken - Counter(unused))
+    return set(drawn - Counter(unused))

@@ -84,7 +84,7 @@ def _unless_clock_went_back(last: int | None, now: int, patience: float) -> int 
     if last is None or last <= now + (patience + SLACK) * 1_000_000:
         return last
     logger.warning(
-        "The database's clock went back: the last start of a group is %.0f s in its future. Its rate counts anew.",
+        "The database's clock went back: the last start of a group is %.0f s in its future. Its rate starts again.",
         (last - now) / 1_000_000,
     )
     return None

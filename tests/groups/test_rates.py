@@ -113,7 +113,7 @@ def test_each_start_is_reserved_one_interval_after_the_last(settings: SettingsWr
 
 
 @pytest.mark.parametrize("last", [3_600_000_000, 10 * 365 * 86_400_000_000])
-def test_a_clock_that_went_back_stalls_no_group_and_its_rate_counts_anew(
+def test_a_clock_that_went_back_stalls_no_group_and_its_rate_starts_again(
     settings: SettingsWrapper, caplog: pytest.LogCaptureFixture, last: int
 ) -> None:
     configure(settings, group_limit=10, group_rate="1/m")

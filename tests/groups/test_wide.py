@@ -127,7 +127,7 @@ def test_those_of_a_wide_group_that_come_back_keep_their_tickets_or_their_order(
     assert tickets() == ids(first)
 
 
-def test_tickets_of_a_wide_group_go_to_those_taken_along_before_they_go_to_the_line(settings: SettingsWrapper) -> None:
+def test_tickets_of_a_wide_group_go_to_followers_before_they_go_to_the_line(settings: SettingsWrapper) -> None:
     configure(settings, group_limit=3, group_batch=10)
     send_many(5)
     claimer = Claimer(Message, session_of("default"), QUEUE, in_a_row=10, room=100)

@@ -14,16 +14,16 @@ from django_dbqueue.lanes import rates_sql
 from tests.settings import *  # noqa: F403
 
 _gate, _start = rates_sql.gate, rates_sql.start
-_asked = threading.local()
+_requested = threading.local()
 
 
 def _noted_gate(server: Any, lanes: Any) -> Any:
-    _asked.at = int(time.time() * 1_000_000)
+    _requested.at = int(time.time() * 1_000_000)
     return _gate(server, lanes)
 
 
 def _noted_start(server: Any, starts: Any) -> Any:
-    lines = "".join(f"{lane} {moment} {_asked.at}\n" for lane, moment in starts)
+    lines = "".join(f"{lane} {moment} {_requested.at}\n" for lane, moment in starts)
     [connection] = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
     connection.on_commit(lambda: _note(lines))
     return _start(server, starts)

@@ -54,8 +54,8 @@ def reserved(worker_env: dict[str, str], tmp_path: Path) -> Reserved:
     def read() -> list[list[tuple[int, int]]]:
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for line in notes.read_text().splitlines():
-            lane, moment, asked = line.split()
-            found[lane].append((int(moment), int(asked)))
+            lane, moment, requested = line.split()
+            found[lane].append((int(moment), int(requested)))
         return [sorted(starts) for starts in found.values()]
 
     return read

@@ -118,7 +118,7 @@ def test_two_who_end_in_a_lane_with_two_tickets_hand_both_on(
 
 @ends
 @override_settings(DBQUEUE=TWO_AT_ONCE)
-def test_who_ends_in_a_lane_waits_for_nobody_who_ends_there_in_a_long_transaction(
+def test_who_ends_in_a_lane_waits_for_no_long_transaction_that_ends_another(
     explore: Callable[..., Explored], end: str
 ) -> None:
     def world() -> Scene:

@@ -77,9 +77,7 @@ def test_two_that_end_together_make_way_for_two_whatever_else_moves(
 
 
 @ends
-def test_a_limit_that_is_raised_while_a_message_ends_leaves_nobody_behind(
-    explore: Callable[..., Explored], end: str
-) -> None:
+def test_a_limit_that_is_raised_while_a_message_ends_lets_all_go_on(explore: Callable[..., Explored], end: str) -> None:
     def world() -> Scene:
         send()
         [message] = claim(1)
