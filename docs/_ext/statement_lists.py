@@ -54,6 +54,7 @@ SHOWN: Final = {
 }
 """The modules of statements that the page shows, with their headings."""
 LEFT_OUT: Final = {
+    "lanes.heads_sql": "groups: decision 26 shows them",
     "lanes.lanes_sql": "groups: decision 26 shows them",
     "lanes.rates_sql": "groups",
     "lanes.groups_sql": "the admin's page of groups",
