@@ -50,10 +50,17 @@ TOP_LEVEL: Final[dict[str, object]] = {
     #: the bearer token that opens the pages for [monitors](observability.md#figures); without one they need the
     #: permission
     "MONITOR_TOKEN": None,
+    #: what is logged of a failure that is retried: `"line"`, or `"traceback"`, as of a death. A worker with
+    #: `--verbosity 2` logs tracebacks
+    "LOG_RETRIES": "line",
     #: messages that workers enqueue at set times, [see below](#schedules)
     "SCHEDULES": {},
 }
 """Settings and their defaults. The comments (`#:`) are the tables of docs/settings.md: `bin/docs --write`."""
+
+LINE: Final = "line"
+TRACEBACK: Final = "traceback"
+"""How much is logged of a retry."""
 
 KEEP: Final = "keep"
 DELETE: Final = "delete"

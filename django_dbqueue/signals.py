@@ -4,8 +4,8 @@
 signal                    arguments besides ``sender`` (the message model)
 ========================  ===========================================================================
 ``message_done``          queue, message_id, seconds (in the handler)
-``message_failed``        queue, message_id, error, delay (seconds until it is due again, or None)
-``message_died``          queue, message_id, error
+``message_failed``        queue, message_id, error, attempt, delay (seconds until it is due again, or None)
+``message_died``          queue, message_id, error, attempt
 ``message_rescued``       queue, message_ids, evidence
 ``message_ended``         message_id: it was dropped or rejected by itself, not in bulk, by an operator or its sender;
                           or acked by a supervisor whose child had died after the handler's return
@@ -14,6 +14,9 @@ signal                    arguments besides ``sender`` (the message model)
 ``operator_acted``        verb, queue, by, reason, count (messages; 0 where the whole queue is meant), message_ids (the
                           first of them, where they were named), group (where a whole group is meant)
 ========================  ===========================================================================
+
+``attempt``: how many deliveries were charged, this one included; only a worker sends it. Where its handler raised
+something, ``sys.exception()`` is that while ``message_failed`` and ``message_died`` are sent.
 """
 
 from __future__ import annotations

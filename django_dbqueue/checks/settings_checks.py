@@ -63,6 +63,7 @@ TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
     "EVENT_RETENTION": seconds(),
     "TRACE": of_type((bool, type(None)), "True, False, or None (if OpenTelemetry has a provider)"),
     "TRACE_AS_PARENT": of_type(bool, "True or False"),
+    "LOG_RETRIES": one_of(conf.LINE, conf.TRACEBACK),
     "MONITOR_TOKEN": of_type((str, type(None)), "a long random text, or None"),
 }
 PER_QUEUE_RULES: Final[dict[str, Rule]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
 from django_dbqueue.tasks.options import check_options, options_of
-from django_dbqueue.tasks.task import DBQueueTask
+from django_dbqueue.tasks.task import OWN_OPTIONS, DBQueueTask
 from django_dbqueue.tasks.task_functions import check_function
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class DBQueueBackend(BaseTaskBackend):
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
         check_function(task)
-        own = {name: value for name in DBQueueTask.__slots__ if (value := getattr(task, name, None)) is not None}
+        own = {name: value for name in OWN_OPTIONS if (value := getattr(task, name, None)) is not None}
         check_options(own, f"The task {task.module_path}")
 
     def enqueue(  # type: ignore[override]
@@ -79,6 +80,9 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.models import Message
         from django_dbqueue.tasks.task_results import enqueued
 
+        if call := getattr(task, "call_options", None):
+            plain = replace(task, call_options=None)  # type: ignore[call-arg]
+            return self.enqueue(plain, args, kwargs, **call)
         self.validate_task(task)
         options = options_of(task, self.options)
         envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)

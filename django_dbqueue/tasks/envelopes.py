@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from django_dbqueue.tasks.options import TaskOptions
 
 
+def check_containers(task: AnyTask, args: object, kwargs: object) -> None:
+    """Raise InvalidTask unless these hold arguments by position and by name."""
+    if not isinstance(args, list | tuple):
+        raise InvalidTask(f"{task.module_path}: its args must be a list or a tuple, not {reprlib.repr(args)}.")
+    if not isinstance(kwargs, Mapping):
+        raise InvalidTask(f"{task.module_path}: its kwargs must be a dict, not {reprlib.repr(kwargs)}.")
+
+
 def envelope_of(
     task: AnyTask,
     args: Sequence[Any],
@@ -38,10 +46,7 @@ def envelope_of(
     InvalidTask if a worker couldn't find the task.
     """
     check_is_found(task)
-    if not isinstance(args, list | tuple):
-        raise InvalidTask(f"{task.module_path}: its args must be a list or a tuple, not {reprlib.repr(args)}.")
-    if not isinstance(kwargs, Mapping):
-        raise InvalidTask(f"{task.module_path}: its kwargs must be a dict, not {reprlib.repr(kwargs)}.")
+    check_containers(task, args, kwargs)
     headers = {TASK: task.module_path}
     if alias != DEFAULT:
         headers[BACKEND] = alias

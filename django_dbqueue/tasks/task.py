@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue.envelope import Envelope, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
@@ -26,6 +27,8 @@ class DBQueueTask(AnyTask):
     transactional: bool | None = None
     keep_results: float | None = None
     group: GroupOf | None = None
+    call_options: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """What ``apply_async`` gives the backend for one call, through ``enqueue()``, which others hook into."""
 
     def delay(self, *args: Any, **kwargs: Any) -> AnyResult:
         """Enqueue it with these arguments, as Celery's ``delay`` does."""
@@ -67,6 +70,8 @@ class DBQueueTask(AnyTask):
         Under Django's immediate and dummy backends, which tests set, the last four have no effect. InvalidTask under
         another backend that isn't this one.
         """
+        from django_dbqueue.tasks.envelopes import check_containers
+
         if countdown is not None and eta is not None:
             raise ValueError("Give countdown or eta, not both.")
         when = eta if countdown is None else as_django_shows(now() + _length("countdown", countdown))
@@ -74,13 +79,14 @@ class DBQueueTask(AnyTask):
         limit = expires if expires is None or isinstance(expires, datetime) else now() + _length("expires", expires)
         options = {"expires": limit, "group": group, "once": once, "once_for": once_for}
         backend: Any = self.get_backend()
-        result: AnyResult = backend.enqueue(
-            task,
-            () if args is None else args,
-            {} if kwargs is None else kwargs,
-            **_accepted_by(backend, {name: value for name, value in options.items() if value is not None}),
-        )
-        return result
+        if call := _accepted_by(backend, {name: value for name, value in options.items() if value is not None}):
+            task = replace(task, call_options=call)  # type: ignore[call-arg]
+        args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
+        check_containers(task, args, kwargs)  # before they are unpacked, which would split a text
+        return task.enqueue(*args, **kwargs)
+
+
+OWN_OPTIONS: Final = tuple(name for name in DBQueueTask.__slots__ if name != "call_options")
 
 
 def _accepted_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:

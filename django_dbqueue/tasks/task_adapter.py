@@ -153,8 +153,6 @@ class TaskAdapter:
                 verdict = _delayed(verdict, run, error)
         except Exception:  # of its backoff, or of the database: what the task itself raised is what counts
             logger.exception("message %s: %s failed, and then this", delivery.message.pk, run.known.task.module_path)
-        if verdict.verb == "reject" or delivery.is_last:
-            delivery.raised = error
         return verdict
 
     def name_of(self, headers_text: str | None) -> str | None:

@@ -214,10 +214,11 @@ def _nack_timed_out(
             board.expect_retry(time.monotonic() + delay)
             is_dead = is_spent(row.read_count, row.max_reads)
             board.count("died" if is_dead else "failed")
+            fields = {"queue": row.queue, "message_id": row.pk, "error": text, "attempt": row.read_count}
             if is_dead:
-                signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=text)
+                signals.message_died.send(Message, **fields)
             else:
-                signals.message_failed.send(Message, queue=row.queue, message_id=row.pk, error=text, delay=delay)
+                signals.message_failed.send(Message, **fields, delay=delay)
     return moved
 
 
@@ -239,6 +240,7 @@ def _announce(session: DjangoSession, claims: set[Claim], evidence: str, board: 
         ids_by_queue.setdefault(row.queue, []).append(row.pk)
         if row.is_dead:
             board.count("died")
-            signals.message_died.send(Message, queue=row.queue, message_id=row.pk, error=row.error or "")
+            fields = {"queue": row.queue, "message_id": row.pk, "error": row.error or "", "attempt": row.read_count}
+            signals.message_died.send(Message, **fields)
     for queue, of_queue in ids_by_queue.items():
         signals.message_rescued.send(Message, queue=queue, message_ids=of_queue, evidence=evidence)

@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 
 from django.db import Error
 
-from django_dbqueue import hooks
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.liveness.presence import Presence
+from django_dbqueue.worker import last_words
 from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
@@ -136,6 +136,7 @@ class ChildLoop:
             return self._run()
         except BaseException:
             logger.critical("a child's main thread failed, so its process exits", exc_info=True)
+            last_words.flush()
             os._exit(EXIT_FAILED)
 
     def _run(self) -> int:
@@ -160,7 +161,7 @@ class ChildLoop:
         if self._holding.running() or not has_left:
             # A thread that hangs can't be ended. Its supervisor settles what it holds and removes the worker's row: an
             # open transaction of that thread may have locked everything (on SQLite)
-            hooks.flush()
+            last_words.flush()
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
         self._try_database(self._presence.end)

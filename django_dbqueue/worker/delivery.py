@@ -64,7 +64,7 @@ class Delivery:
     when_ended: Callable[[], object] | None = field(default=None, init=False)
     """What its runner does when the ack, or the drop, is committed."""
     raised: BaseException | None = field(default=None, init=False)
-    """What its last attempt raised, while whoever logs its death may ask for it."""
+    """What its attempt raised, until its failure or death is reported."""
     followers: Followers | None = field(default=None, init=False)
     """Those of its group that run after it, if any were taken along."""
     claim: Claim = field(init=False)

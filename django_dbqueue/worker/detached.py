@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -22,6 +21,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from django_dbqueue.worker import last_words
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.fork import close, current_line
 from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK
@@ -52,9 +52,7 @@ class Detachment:
     def end_if_forked(self, *, succeeded: bool) -> None:
         """End this process if it is the copy of a handler that has returned; the handler itself returns as well."""
         if self.is_forked:
-            for stream in (sys.stdout, sys.stderr):
-                with suppress(Exception):
-                    stream.flush()
+            last_words.flush()
             os._exit(EXIT_OK if succeeded else EXIT_FAILED)
 
     def _remember(self, *, connection: BaseDatabaseWrapper, **_: object) -> None:

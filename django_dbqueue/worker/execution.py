@@ -88,8 +88,12 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
     """
     try:
         runner = delivery.consumer.runner
-        return decided(delivery, error) if runner is None else runner.judge(delivery, error)
+        verdict: Verdict = decided(delivery, error) if runner is None else runner.judge(delivery, error)
+        if verdict.verb in ("nack", "reject") and not delivery.message.settled:
+            delivery.raised = error
+        return verdict
     except BaseException as unreadable:
+        delivery.raised = error
         delay, text = backoff(delivery.options, delivery.reads), error_text(unreadable)
         return Verdict("nack", delay, text or "", exception=class_path(unreadable))
 

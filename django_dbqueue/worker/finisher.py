@@ -58,6 +58,7 @@ class Finisher:
 
     def suspended(self, delivery: Delivery, verdict: Verdict) -> None:
         """Finish a delivery whose handler suspended its message, which --drain waits for if that is short."""
+        delivery.raised = None
         self._board.count("suspended")
         if delivery.message.suspended < AWAITED:
             self._board.expect_retry(time.monotonic() + delivery.message.suspended)
@@ -66,6 +67,7 @@ class Finisher:
 
     def done_before(self, delivery: Delivery, verdict: Verdict) -> None:
         """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
+        delivery.raised = None
         self._holding.drop(delivery)
         self._board.count("done")
         first_line = verdict.error.splitlines()[0] if verdict.error else ""
@@ -74,7 +76,7 @@ class Finisher:
 
     def undecided(self, delivery: Delivery) -> None:
         """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
-        message = delivery.message
+        message, delivery.raised = delivery.message, None
         self._holding.drop(delivery)
         if not message.lease_lost:
             self._board.count("done")
@@ -82,12 +84,13 @@ class Finisher:
 
     def left(self, delivery: Delivery) -> None:
         """Let go of a delivery of which the database refused to record any end: its lease ends."""
-        delivery.when_ended = None
+        delivery.when_ended = delivery.raised = None
         self._holding.drop(delivery)
 
     def other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
         """Finish a delivery whose verdict was no ack, and was settled if its claim was still ``held``."""
         message = delivery.message
+        error, delivery.raised = delivery.raised, None  # whose frames hold the payload
         self._holding.drop(delivery)
         if verdict.verb != "drop" or not held:
             delivery.when_ended = None
@@ -105,11 +108,12 @@ class Finisher:
             self._board.count("cut_off")
         elif verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
-            _while_handling(delivery, partial(signals.message_died.send, Message, **fields))
+            _while_handling(error, partial(signals.message_died.send, Message, **fields, attempt=delivery.reads))
         else:
             self._board.count("failed")
             self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
-            signals.message_failed.send(Message, **fields, delay=verdict.delay)
+            send = partial(signals.message_failed.send, Message, **fields, attempt=delivery.reads)
+            _while_handling(error, partial(send, delay=verdict.delay))
 
 
 def _notify_runner(delivery: Delivery) -> None:
@@ -122,9 +126,8 @@ def _notify_runner(delivery: Delivery) -> None:
             logger.exception("message %s has ended, but telling of it failed", delivery.claim.id)
 
 
-def _while_handling(delivery: Delivery, send: Callable[[], object]) -> None:
+def _while_handling(error: BaseException | None, send: Callable[[], object]) -> None:
     """Send a signal while the error that caused it is being handled: a listener's log finds it there."""
-    error, delivery.raised = delivery.raised, None
     if error is None:
         send()
         return

@@ -12,6 +12,8 @@ from multiprocessing import popen_fork, util
 from multiprocessing.context import ForkProcess
 from typing import Any
 
+from django_dbqueue.worker import last_words
+
 
 class ChildProcess(ForkProcess):
     """A multiprocessing process with another fork; ``line`` has the descriptors it shares with its supervisor."""
@@ -43,7 +45,10 @@ class _Fork(popen_fork.Popen):
                 process_obj.line = (held_by_child, death_of_parent)
                 code = process_obj._bootstrap(parent_sentinel=death_of_parent)
             finally:
-                os._exit(code)
+                try:
+                    last_words.flush()
+                finally:
+                    os._exit(code)
         close([held_by_child, death_of_parent])
         self.finalizer = util.Finalize(self, close, ([death_of_child, held_by_parent],))
         self.sentinel = death_of_child

@@ -18,6 +18,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.statuses import DONE, RUNNING
+from django_dbqueue.worker import last_words
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.thread_connections import discard, discard_all, forget_queries
@@ -66,6 +67,7 @@ class Heartbeat(threading.Thread):
                 self._turn()
         except BaseException:
             logger.critical("the heartbeat has ended, so its process exits", exc_info=True)
+            last_words.flush()
             os._exit(EXIT_FAILED)
         discard_all()
 

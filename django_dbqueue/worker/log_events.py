@@ -1,13 +1,16 @@
 """One log line for each failure, death, rescue, lost lease and operator action; successes at DEBUG.
 
-Payloads are never logged.
+Payloads are never logged; what a handler raised is, with the texts of its exceptions.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+from typing import Any
 
-from django_dbqueue import signals
+from django_dbqueue import conf, signals
+from django_dbqueue.consumers import Reject, Retry
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -31,8 +34,16 @@ def connect_successes() -> None:
         signals.message_done.connect(_done, dispatch_uid="django_dbqueue.log._done")
 
 
-def _log(level: int, event: str, text: str, *args: object, **fields: object) -> None:
-    logger.log(level, text, *args, extra={"event": event, "fields": fields})
+def _log(
+    level: int, event: str, text: str, *args: object, raised: BaseException | None = None, **fields: object
+) -> None:
+    logger.log(level, text, *args, exc_info=raised, extra={"event": event, "fields": fields})
+
+
+def _raised() -> BaseException | None:
+    """Return what the handler raised, unless it decided so."""
+    error = sys.exc_info()[1]
+    return None if isinstance(error, Retry | Reject) else error
 
 
 def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
@@ -42,20 +53,28 @@ def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
     )  # fmt: skip
 
 
-def _failed(*, queue: str, message_id: int, error: str, delay: float | None, **_: object) -> None:
+def _failed(
+    *, queue: str, message_id: int, error: str, delay: float | None, attempt: int | None = None, **_: object
+) -> None:
     again = "at once" if delay is None else f"in {delay:.1f} s"
+    with_trace = conf.get("LOG_RETRIES") == conf.TRACEBACK or logger.isEnabledFor(logging.DEBUG)
     _log(
-        logging.WARNING, "failed", "message %s of %s failed, retried %s: %s",
-        message_id, queue, again, _first_line(error),
-        queue=queue, message_id=message_id, error=_first_line(error), delay=delay,
+        logging.WARNING, "failed", "message %s of %s failed%s, retried %s: %s",
+        message_id, queue, _at(attempt), again, _first_line(error),
+        raised=_raised() if with_trace else None,
+        queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error), delay=delay,
     )  # fmt: skip
 
 
-def _died(*, queue: str, message_id: int, error: str, **_: object) -> None:
+def _died(*, queue: str, message_id: int, error: str, attempt: int | None = None, **_: object) -> None:
     _log(
-        logging.ERROR, "died", "message %s of %s is dead: %s", message_id, queue, _first_line(error),
-        queue=queue, message_id=message_id, error=_first_line(error),
+        logging.ERROR, "died", "message %s of %s is dead%s: %s", message_id, queue, _at(attempt), _first_line(error),
+        raised=_raised(), queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error),
     )  # fmt: skip
+
+
+def _at(attempt: int | None) -> str:
+    return "" if attempt is None else f" at attempt {attempt}"
 
 
 def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: object) -> None:
@@ -89,9 +108,10 @@ def _operator_acted(
     messages = "1 message" if count == 1 else f"{count} messages"
     whole = f"queue {queue}" if group is None else f"group {group!r} of queue {queue}"
     what = f"{messages} of {queue}" if count else whole
+    fields: dict[str, Any] = {} if group is None else {"group": group}
     _log(
         logging.INFO, "operator", "%s by %s: %s%s", verb, by, what, f" ({reason})" if reason else "",
-        verb=verb, queue=queue, by=by, reason=reason, count=count, **({} if group is None else {"group": group}),
+        verb=verb, queue=queue, by=by, reason=reason, count=count, **fields,
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from django.utils.log import AdminEmailHandler
+
 from django_dbqueue import hooks
 
 Format = Literal["text", "json"]
@@ -89,9 +91,15 @@ def set_up(how: Format | None, verbosity: int) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if how == "json" else TextFormatter())
     package = logging.getLogger("django_dbqueue")
-    package.handlers = [handler]
+    package.handlers = [handler, *_mailers()]
     package.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
     package.propagate = False
+
+
+def _mailers() -> list[logging.Handler]:
+    """Return what mails errors to ADMINS: by Django's LOGGING at ``django``, by a project's maybe at the root."""
+    found = [*logging.getLogger("django").handlers, *logging.root.handlers]
+    return [each for each in dict.fromkeys(found) if isinstance(each, AdminEmailHandler)]
 
 
 def _lose_what_cannot_be_written() -> None:

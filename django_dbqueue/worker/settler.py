@@ -74,6 +74,7 @@ class Settler:
             if verdict.verb == "acked":
                 self._finish.announce_done(delivery, seconds)
         elif delivery.superseded:
+            delivery.raised = None
             self._holding.drop(delivery)
         elif verdict.verb == "ack":
             delivery.result = verdict.result
@@ -92,6 +93,7 @@ class Settler:
         self._acks = {kind: [each for each in acks if each[0] is not delivery] for kind, acks in self._acks.items()}
         self._others = [each for each in self._others if each[0] is not delivery]
         if len(self) < before:
+            delivery.raised = None
             self._holding.drop(delivery)
 
     def release(self, deliveries: list[Delivery]) -> None:

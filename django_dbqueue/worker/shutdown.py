@@ -6,12 +6,11 @@ import logging
 import multiprocessing
 import os
 import signal
-import sys
 import threading
-from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
+from django_dbqueue.worker import last_words
 from django_dbqueue.worker.late_signals import SIGNALS, restore
 from django_dbqueue.worker.worker_options import EXIT_FORCED
 
@@ -57,7 +56,7 @@ class StopSignals:
     def _receive(self, _number: int, _frame: FrameType | None) -> None:
         self.received += 1
         if self.received >= 3:
-            os._exit(EXIT_FORCED)
+            os._exit(EXIT_FORCED)  # no last words: whom it interrupts may hold their locks
 
 
 def end_within(seconds: float, code: int) -> None:
@@ -72,9 +71,7 @@ def end_within(seconds: float, code: int) -> None:
         )
         for process in processes:
             process.kill()
-        with suppress(Exception):  # os._exit would discard buffered output
-            sys.stdout.flush()
-            sys.stderr.flush()
+        last_words.flush()
         os._exit(code)
 
     timer = threading.Timer(seconds, end)

@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from django_dbqueue.models import Message
 from django_dbqueue.tasks import task_options
-from django_dbqueue.tasks.compat import HOME, InvalidTask
+from django_dbqueue.tasks.compat import HOME, InvalidTask, Task
 from django_dbqueue.tasks.options import options_of
 from tests.tasks.conftest import TASKS
 
@@ -75,3 +75,21 @@ def test_options_that_are_given_after_they_were_read_hold(odd: Any) -> None:
         task_options(max_attempts=None)(task)
     with pytest.raises(InvalidTask, match="no option 'retries'"):
         task_options(retries=3)
+
+
+def test_who_hooks_into_enqueue_sees_apply_async(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Sentry and debug-toolbar do."""
+    seen: list[tuple[Any, ...]] = []
+    enqueue = Task.enqueue
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append((args, kwargs))
+        return enqueue(self, *args, **kwargs)
+
+    monkeypatch.setattr(Task, "enqueue", watched)
+    result = jobs.add.apply_async((1,), {"b": 2}, group="ann", once="ann-1")
+    assert seen == [((1,), {"b": 2})]
+    assert Message.objects.get(pk=result.id).group == "ann"
+    assert result.task == jobs.add
+    assert result.task.call_options is None
+    assert jobs.add.apply_async((1,), {"b": 2}, once="ann-1").id == result.id
