@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 import sentry_sdk
+from sentry_sdk.integrations import Integration
+from sentry_sdk.integrations.logging import LoggingIntegration
 
 from django_dbqueue import Envelope, hooks, signals
+from django_dbqueue.consumers import consumer
 from django_dbqueue.contrib.sentry import DBQueueIntegration
 from django_dbqueue.contrib.sentry.check_ins import MAX_SLUG, CheckIn, check_in_of, slug_of
 from django_dbqueue.contrib.sentry.deaths import is_reported
 from django_dbqueue.models import Message
+from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, dead
 from tests.sentry.transports import Memory
 
@@ -25,13 +29,13 @@ def init() -> Iterator[Callable[..., None]]:
     before = hooks.installed()
     client = sentry_sdk.get_client()
 
-    def start(integration: DBQueueIntegration) -> None:
+    def start(*integrations: Integration) -> None:
         sentry_sdk.init(
             dsn="https://key@sentry.invalid/1",
             transport=Memory,
             traces_sample_rate=1.0,
             default_integrations=False,
-            integrations=[integration],
+            integrations=integrations,
         )
         if hooks.installed() == before:  # a process sets an integration up only once
             DBQueueIntegration.setup_once()
@@ -85,6 +89,23 @@ def test_a_project_without_the_integration_is_left_alone(init: Callable[..., Non
     assert Message.objects.enqueue({}, queue="q").headers == {}
     signals.message_died.send(Message, queue=QUEUE, message_id=dead().pk, error="ValueError: no")
     assert Memory.kept == []
+
+
+@pytest.mark.parametrize("is_ours_on", [False, True])
+def test_a_death_is_one_event_with_its_frames_with_the_integration_and_without(
+    init: Callable[..., None], registry: dict[str, Any], is_ours_on: bool
+) -> None:
+    def break_down(message: Message) -> None:
+        raise ValueError("broken")
+
+    consumer(QUEUE, max_reads=1)(break_down)
+    init(DBQueueIntegration(deaths=is_ours_on, spans=False), LoggingIntegration())
+    Message.objects.enqueue({}, queue=QUEUE)
+    run_consumers(QUEUE, on_error="collect")
+    [event] = kept("event")
+    [exception] = event["exception"]["values"]
+    assert (exception["type"], exception["value"]) == ("ValueError", "broken")
+    assert exception["stacktrace"]["frames"][-1]["function"].endswith("break_down")
 
 
 def test_a_death_of_a_message_that_is_gone_is_reported_too(init: Callable[..., None]) -> None:
