@@ -81,8 +81,7 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.tasks.task_results import enqueued
 
         if call := getattr(task, "call_options", None):
-            plain = replace(task, call_options=None)  # type: ignore[call-arg]
-            return self.enqueue(plain, args, kwargs, **call)
+            return self.enqueue(replace(task, call_options=None), args, kwargs, **call)  # type: ignore[call-arg]
         self.validate_task(task)
         options = options_of(task, self.options)
         envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)
