@@ -266,7 +266,7 @@ def test_a_message_is_settled_only_after_what_its_threads_do_for_it(
     gate.touch()
     worker.wait_for("worked", message.pk, times=2)
     wait_until(lambda: row_of(message).status == "y", lambda: worker.output)
-    assert f"message {message.pk} of {queue} failed, retried in" in worker.output
+    assert f"message {message.pk} of {queue} failed at attempt 1, retried in" in worker.output
     assert row_of(message).read_count == 2
 
 
