@@ -57,7 +57,6 @@ if settings.TEST_DATABASE in OURS:  # SQLite has no server, and a MySQL that is 
                         execute(each, "CREATE USER app@'%' IDENTIFIED BY 'x'", "GRANT ALL ON restarted.* TO app@'%'")
                 yield Failover(old, new, old | {"DBQUEUE_TEST_URL": url}, leads_to)
 
-    @pytest.mark.slow
     def test_no_thread_of_a_worker_stays_on_a_demoted_writer_and_no_message_fails_of_it(
         failover: Failover, tmp_path: Path
     ) -> None:
@@ -85,7 +84,6 @@ if settings.TEST_DATABASE in OURS:  # SQLite has no server, and a MySQL that is 
         finally:
             worker.end()
 
-    @pytest.mark.slow
     def test_a_session_of_spark_leaves_a_demoted_writer(failover: Failover) -> None:
         address = "from django_dbqueue.management.spark_settings import credentials_of; print(credentials_of('default')"
         credentials = Credentials.parse(django(failover.named, f"{address}.to_json())"), where="the test")

@@ -25,15 +25,16 @@ OF_THE_WORKER = {
     f"tests/process/test_{each}.py"
     for each in (
         *("batches", "coroutines", "forks", "group_rates", "groups_in_a_row", "heartbeat", "hostile_handlers"),
-        *("late_signals", "liveness", "loop_resources", "memory", "order", "pauses", "schedules", "speech"),
-        *("statistics", "supervisor", "unserved_queues"),
+        *("last_words", "late_signals", "liveness", "loop_resources", "memory", "order", "pauses"),
+        *("schedules", "speech", "statistics", "supervisor", "unserved_queues"),
     )
 }
 """What a worker does by itself, or by statements that other tests ask these servers for."""
 BY_PYTHON = {
     f"tests/process/test_{each}.py"
     for each in (
-        *("coroutines", "forks", "hostile_handlers", "liveness", "loop_resources", "memory", "speech", "supervisor"),
+        *("coroutines", "forks", "hostile_handlers", "last_words", "liveness", "loop_resources", "memory"),
+        *("speech", "supervisor"),
         "unserved_queues",
     )
 }
