@@ -46,6 +46,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W021 | a module of consumers that queries the database while it is imported  |
 | W022 | tasks without a queue go to one that has a consumer                   |
 | W023 | a foreign key to rows that the queue deletes, which keeps them        |
+| W024 | a consumer's cron, and no library that reads cron expressions         |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """

@@ -9,7 +9,7 @@ from django.core import checks
 from django.db import Error
 
 from django_dbqueue import conf
-from django_dbqueue.checks.settings_checks import INSTALL, check_settings
+from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.consumers import consumer_modules
 from django_dbqueue.consumers.registry import Consumer, functions, plan_of
 from django_dbqueue.consumers.reserved import check_reserved
@@ -79,13 +79,15 @@ def _plan(each: Consumer) -> Iterator[checks.CheckMessage]:
         plan_of(each)
     except InvalidSchedule as error:
         yield checks.Error(
-            f"The cron of the consumer {each.name} is not a valid schedule. {error}",
+            f"The schedule of the consumer {each.name} can't be used. {error}",
             hint="No worker can start until it is.",
             id="dbqueue.E006",
         )
     except SchedulesNotInstalled as error:
-        yield checks.Error(
-            f"The due times of the consumer {each.name} can't be computed. {error}", hint=INSTALL, id="dbqueue.E007"
+        yield checks.Warning(
+            f"The due times of the consumer {each.name} can't be computed. {error}",
+            hint="No worker can start until they can be. Where only workers have it, silence dbqueue.W024 elsewhere.",
+            id="dbqueue.W024",
         )
 
 

@@ -3,9 +3,9 @@
 What contains a ``yield``, or is async behind a decorator that isn't, does nothing when it is called. Whoever takes its
 return for success has lost the work.
 
-Any iterator may hide it, so all are refused but files and cursors, which only read. What can be iterated over again,
-such as a queryset, is data, and so is a function in a container. The attributes of objects are searched only in
-dataclasses.
+Any iterator may hide it, so all are refused but files and cursors, which only read, and ``count`` and ``repeat``, which
+call nothing. What can be iterated over again, such as a queryset or a page of one, is data and isn't evaluated. So is a
+function in a container. The attributes of objects are searched only in dataclasses.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
-from collections import abc, deque
+from collections import ChainMap, UserDict, UserList, abc, deque
 from concurrent.futures import Future
 from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager, suppress
 from functools import partial
-from itertools import islice
-from types import FunctionType, MethodType
+from itertools import count, repeat
+from types import FunctionType, MappingProxyType, MethodType
 from typing import Any, Final
 
 _PLAIN: Final = frozenset((type(None), bool, int, float, str, bytes))
-_OF_PLAIN: Final = (str, bytes, bytearray, memoryview, range)
-_BUILTIN: Final = (dict, list, tuple, set, frozenset, deque)
-_MOST_PARTS: Final = 10_000
-"""Of all containers that aren't built in: they may make their parts as these are read, without an end."""
+_VIEWS: Final[tuple[type[Any], ...]] = (type({}.keys()), type({}.values()), type({}.items()))
+_LISTS: Final = (list, tuple, set, frozenset, deque, *_VIEWS)
 _READS: Final = ("readline", "fetchone")
 """What files have, and cursors of databases."""
-_FUNCTIONS: Final = (FunctionType, MethodType)
+_PURE: Final = (count, repeat)
+_FUNCTIONS: Final = (FunctionType, MethodType, partial)
 _ADVICE: Final = {
     "awaited": "Write it as async def, without a decorator that hides it, and let it await what it calls.",
     "ran to its end": "Remove the yield or the lazy call, or run all of it before it returns.",
@@ -61,7 +60,6 @@ def _unrun_in(returned: object) -> tuple[str, str] | None:
     """Return what of a value has yet to run, and what nobody has done with it."""
     found: tuple[str, str] | None = None
     seen: dict[int, object] = {}  # kept, so that nothing else gets an id that is in here
-    made = 0
     waiting: list[object] = [returned]
     while waiting:
         value = waiting.pop()
@@ -75,10 +73,7 @@ def _unrun_in(returned: object) -> tuple[str, str] | None:
             _close(value)
         elif id(value) not in seen:
             seen[id(value)] = value
-            most = None if issubclass(type(value), _BUILTIN) else max(_MOST_PARTS - made, 0)
-            parts = _parts(value, most)
-            made += 0 if most is None else len(parts)
-            waiting += reversed(parts)
+            waiting += reversed(_parts(value))
     return found
 
 
@@ -96,8 +91,6 @@ def _missing(value: object) -> str | None:
     # before awaitables, which generators of types.coroutine() are too
     if inspect.isawaitable(value) if issubclass(kind, abc.Generator) else issubclass(kind, abc.Awaitable):
         return "awaited"
-    if issubclass(kind, partial):
-        return "called"
     if issubclass(kind, _GeneratorContextManager | _AsyncGeneratorContextManager):
         return _missing(value.gen)  # type: ignore[attr-defined]
     return "ran to its end" if _is_iterator(value) else None
@@ -107,23 +100,30 @@ def _is_iterator(value: Any) -> bool:
     kind = type(value)
     if issubclass(kind, abc.Generator | abc.AsyncGenerator):
         return True
-    if any(hasattr(kind, name) for name in _READS):
+    if issubclass(kind, _PURE) or any(hasattr(kind, name) for name in _READS):
         return False
     with suppress(Exception):  # a mock has every method, but doesn't iterate over itself
         return value is (iter(value) if issubclass(kind, abc.Iterator) else aiter(value))
     return False
 
 
-def _parts(value: Any, most: int | None) -> list[object]:
-    """Return what a dataclass or a container has in it, of the latter at most this many values."""
+def _parts(value: Any) -> list[object]:
+    """Return what a dataclass, or a container of Python's own, has in it: others may make their parts as they are read."""
     kind = type(value)
     parts: list[object] = []
-    with suppress(Exception):  # the code of a container that isn't built in may raise anything
-        if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind):
+        with suppress(Exception):  # a field that is a property may raise anything
             parts += [getattr(value, each.name, None) for each in dataclasses.fields(kind)]
-        if issubclass(kind, abc.Mapping | abc.MappingView | abc.Sequence | abc.Set) and not issubclass(kind, _OF_PLAIN):
-            parts += islice(value, most)
-            parts += islice(value.values(), most) if issubclass(kind, abc.Mapping) else ()
+    if issubclass(kind, UserList | UserDict):
+        parts.append(value.data)
+    elif issubclass(kind, ChainMap):
+        parts += value.maps
+    elif issubclass(kind, dict):
+        parts += [*dict.keys(value), *dict.values(value)]
+    elif issubclass(kind, MappingProxyType):
+        parts += [*value, *value.values()]
+    elif issubclass(kind, _LISTS):
+        parts += value
     return parts
 
 

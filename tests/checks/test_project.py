@@ -107,8 +107,8 @@ def test_errors_of_tasks_are_reported_by_check_and_doctor_and_no_worker_starts(p
 @pytest.mark.parametrize(
     ("settings", "of_the_schedule"),
     [
-        (SCHEDULES, "(dbqueue.E006) The cron of the consumer accounts.queue_consumers.report is not a valid schedule."),
-        (WITHOUT_CRONSIM, "(dbqueue.E007) The due times of the consumer accounts.queue_consumers.report can't be"),
+        (SCHEDULES, "(dbqueue.E006) The schedule of the consumer accounts.queue_consumers.report can't be used."),
+        (WITHOUT_CRONSIM, "(dbqueue.W024) The due times of the consumer accounts.queue_consumers.report can't be"),
     ],
 )
 def test_what_a_worker_refuses_of_consumers_check_and_doctor_report_too(
