@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-_ASIDE: Final = r"'[^']*'|\"(?![a-z_]+\")[^\"]*\"|/\*.*?\*/|--[^\n]*"
+_ASIDE: Final = r"'[^']*'|\"(?P<name>[a-z_]+)\"|\"[^\"]*\"|/\*.*?\*/|--[^\n]*"
 _NOTHING: Final = re.compile(r"(?!)")
 
 
@@ -15,7 +15,7 @@ class Traces(NamedTuple):
     harmless: re.Pattern[str]
     """What changes no session, besides what no server's does."""
     aside: re.Pattern[str] = re.compile(_ASIDE, re.DOTALL)
-    """Literals, comments that are not executed, and names in quotes, but not those that a function can have."""
+    """Literals, comments that are not executed, and names in quotes. A ``name`` that a function can have stays."""
     asks_by: frozenset[str] = frozenset({"SELECT", "WITH", "VALUES"})
     """First words of statements that change a session by the functions that they call, if at all."""
     needles: tuple[str, ...] = ()
@@ -45,8 +45,9 @@ POSTGRESQL_TRACES: Final = Traces(
     needles=("advisory_lock", "set_config", "into"),
     locks=re.compile(r"\bpg_(?:try_)?advisory_lock", re.IGNORECASE),
     changes=re.compile(
-        r"\bset_config\b\"?\s*\((?![^()]*,\s*true\s*\))|"
-        r"(?<!INSERT )\bINTO\s+(?:LOCAL\s+|GLOBAL\s+)?TEMP(?:ORARY)?\s",
+        r"\bset_config\b\"?\s*\((?!(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
+        r",\s*(?:is_local\s*(?:=>|:=)\s*)?true\s*\))|"
+        r"(?<!INSERT)(?<!MERGE)(?<!\s)\s*\bINTO\s+(?:LOCAL\s+|GLOBAL\s+)?TEMP(?:ORARY)?\s",
         re.IGNORECASE,
     ),
     release="SELECT pg_advisory_unlock_all()",

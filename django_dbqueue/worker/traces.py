@@ -34,8 +34,8 @@ class Trace(IntEnum):
 
 LONGEST: Final = 16_000
 """Characters of a text worth remembering."""
-_MARKS: Final = ("'", "/*", "--", "#", "$", ";")
-"""Without any of these a text has no literal and no comment, and is one statement."""
+_MARKS: Final = ("'", '"', "`", "/*", "--", "#", "$", ";")
+"""Without any of these a text has no literal, no name in quotes and no comment, and is one statement."""
 
 _HARMLESS: Final = re.compile(
     r"INSERT|UPDATE|DELETE|REPLACE|MERGE|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|EXPLAIN|"
@@ -128,7 +128,8 @@ def trace_of(vendor: str, sql: str) -> Trace:
     """Return what the statements of this text leave in a session."""
     if sql[:1].isalpha() and not any(mark in sql for mark in _MARKS):
         return _trace_of_one(vendor, sql)
-    parts = terms_of(vendor).traces.aside.sub(" ", sql).split(";")
+    aside = terms_of(vendor).traces.aside
+    parts = aside.sub(lambda found: found[0] if found.groupdict().get("name") else " ", sql).split(";")
     return max(_trace_of_one(vendor, part.lstrip("( \t\r\n")) for part in parts)
 
 

@@ -68,6 +68,7 @@ CHANGES = {
         "TABLE t INTO @a",
         "LOCK INSTANCE FOR BACKUP",
         "LOCK -- x\n INSTANCE FOR BACKUP",
+        'SELECT `a`, "b; \\" c" INTO @a FROM `t`',
     ],
     "postgresql": [
         "SET search_path = other",
@@ -89,6 +90,10 @@ CHANGES = {
         "INSERT INTO t SELECT set_config('a.b', %s, false)",
         "SELECT 1 INTO/* x */TEMP t",
         "CREATE -- x\n TEMP TABLE t (n int)",
+        "SELECT set_config('a.b', COALESCE(%s, ''), false)",
+        "SELECT set_config('a.b', f(%s, true), is_local => false)",
+        'SELECT "a"INTO TEMP t FROM "b"',
+        'SELECT "a" AS "n", set_config(\'a.b\', %s, false), \'x\' AS "m"',
     ],
     "sqlite": ["PRAGMA query_only = 1", "PRAGMA foreign_keys(0)", "ATTACH 'x' AS y", "CREATE TEMP TABLE t (n)"],
 }
@@ -105,6 +110,8 @@ LOCKS = {
         "SELECT pg_advisory_lock(1)",
         "SELECT pg_try_advisory_lock_shared(1)",
         "UPDATE t SET a = pg_try_advisory_lock(1)",
+        'SELECT 1 AS "n", pg_advisory_lock(1), \'x\' AS "m"',
+        'SELECT "pg_advisory_lock"(1)',
     ],
 }
 NOTHING = {
@@ -122,6 +129,10 @@ NOTHING = {
         "SELECT 'GET_LOCK(1)', '@a := 1' -- INTO @a",
         "UNLOCK INSTANCE",
         "INSERT INTO t (instance) VALUES (%s)",
+        'INSERT INTO t VALUES ("SELECT x INTO @y")',
+        "INSERT INTO `into @a` VALUES (%s)",
+        "UPDATE `t` SET `a` = 'it\\'s; USE x' WHERE `b` = \"c\\\"; SET d\"",
+        "SELECT /*+ MAX_EXECUTION_TIME(1000) */ `t`.`id` FROM `t` FOR UPDATE SKIP LOCKED",
     ],
     "postgresql": [
         "SET LOCAL lock_timeout = 1; SELECT 1; SET LOCAL lock_timeout TO DEFAULT",
@@ -137,8 +148,25 @@ NOTHING = {
         "INSERT INTO temp VALUES (%s)",
         "SELECT set_config('a.b', 'x', true), f(1)",
         'SELECT "t"."set_config" FROM "t"',
+        """UPDATE "t" SET "data" = '{"kind": "x; y"}'::jsonb WHERE "id" = %s""",
+        """NOTIFY "ch", '{"id": 1; }'""",
+        'INSERT INTO "t" ("a") VALUES (%s) ON CONFLICT ("a") DO NOTHING RETURNING "t"."id"',
+        "SELECT $x$ a; SET b = 1 $x$, E'it\\'s; SET c = 1'",
+        "SELECT set_config('app.tenant', COALESCE(%s, ''), true)",
+        "SELECT set_config('app.tenant', CAST(%s AS text), true)",
+        "SELECT set_config('app.tenant', COALESCE(NULLIF(current_setting('x', true), ''), %s), true)",
+        "SELECT set_config('app.tenant', current_setting('x')::text, is_local => true)",
+        "INSERT\n  INTO temp VALUES (%s)",
+        "MERGE INTO temp USING t ON true WHEN MATCHED THEN DELETE",
     ],
-    "sqlite": ["PRAGMA table_info(t)", "PRAGMA journal_mode", "BEGIN IMMEDIATE", "SELECT 1"],
+    "sqlite": [
+        "PRAGMA table_info(t)",
+        "PRAGMA journal_mode",
+        "BEGIN IMMEDIATE",
+        "SELECT 1",
+        """INSERT INTO "t" ("a") VALUES ('{"b": "c; d"}')""",
+        'SELECT "t"."id" FROM "t" WHERE "t"."a" LIKE %s ESCAPE \'\\\'',
+    ],
 }
 
 
