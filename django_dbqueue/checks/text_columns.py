@@ -78,7 +78,8 @@ def check_columns(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessa
         yield checks.Warning(
             f"Columns in the database {connection.alias!r} can't hold every character (such as emoji), so what has "
             f"others is refused: {listed(poor)}.",
-            hint=f"Somebody has converted the tables. This converts them back: {mended(poor, connection)}",
+            hint="They were converted, or made by an older checkout. This makes them as they should be: "
+            f"{mended(poor, connection)}",
             id="dbqueue.W016",
         )
 

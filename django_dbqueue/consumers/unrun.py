@@ -23,7 +23,7 @@ from typing import Any, Final
 
 _PLAIN: Final = frozenset((type(None), bool, int, float, str, bytes))
 _VIEWS: Final[tuple[type[Any], ...]] = (type({}.keys()), type({}.values()), type({}.items()))
-_LISTS: Final = (list, tuple, set, frozenset, deque, *_VIEWS)
+_LISTS: Final[tuple[type[Any], ...]] = (list, tuple, set, frozenset, deque, *_VIEWS)
 _READS: Final = ("readline", "fetchone")
 """What files have, and cursors of databases."""
 _PURE: Final = (count, repeat)
@@ -108,7 +108,7 @@ def _is_iterator(value: Any) -> bool:
 
 
 def _parts(value: Any) -> list[object]:
-    """Return what a dataclass, or a container of Python's own, has in it: others may make their parts as they are read."""
+    """Return what a dataclass, or a container of Python's own, has in it: others may make what is read of them."""
     kind = type(value)
     parts: list[object] = []
     if dataclasses.is_dataclass(kind):

@@ -43,9 +43,9 @@ def run(session: BaseDatabaseWrapper, sql: str, *params: str) -> list[Any]:
         return list(cursor.fetchall()) if cursor.description else []
 
 
-def pause(session: BaseDatabaseWrapper, name: str) -> None:
+def pause(session: BaseDatabaseWrapper, name: str, reason: str = TEXT) -> None:
     sql = "INSERT INTO django_dbqueue_queue (name, is_paused, created_at, pause_reason) VALUES (%s, 1, NOW(), %s)"
-    run(session, sql, name, TEXT)
+    run(session, sql, name, reason)
 
 
 def test_each_text_field_names_its_characters() -> None:
@@ -73,7 +73,9 @@ def test_a_database_that_lacks_characters_holds_all_of_ours(characters: str) -> 
             pause(other, "as converted")
         [warning] = check_columns(other)
         assert "django_dbqueue_queue (name, paused_by, pause_reason)" in warning.msg
+        pause(other, "before", "möwe")
         run(other, mended(spoiled(other), other))
         pause(other, "as mended")
-        assert run(other, "SELECT pause_reason, paused_by FROM django_dbqueue_queue") == [(TEXT, "")]
+        reasons = "SELECT name, pause_reason, paused_by FROM django_dbqueue_queue ORDER BY name"
+        assert run(other, reasons) == [("as mended", TEXT, ""), ("before", "möwe", "")]
         assert (listed(spoiled(other)), list(check_columns(other))) == ("", [])

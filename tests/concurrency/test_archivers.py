@@ -57,9 +57,11 @@ def test_the_second_archiver_waits_for_the_firsts_end_and_moves_what_it_left(
     messages = [done(), done()]
     met = meet(first, lambda: and_one_more(second), then_roll_back=is_rolled_back, waits=WAITS)
     # A rollback takes back the new mutex, for which the second waits, and only then frees the rows: those are skipped.
-    missed = second() if is_rolled_back and not has_archived_before else 0
+    missed = second() if WAITS and is_rolled_back and not has_archived_before else 0
     assert (met.first, met.second + missed) == (2, 3 if is_rolled_back else 1)
-    assert sorted(history()[-3:])[:2] == [message.pk for message in messages]
+    assert met.second >= 1, "its own message is free"
+    moved = history()[-3:]
+    assert (sorted(moved) if missed else moved)[:2] == [message.pk for message in messages]
     assert rows() == []
 
 

@@ -60,15 +60,15 @@ class MySQL(PrivateServer):
 
 
 @contextmanager
-def mysql_url() -> Iterator[str]:
-    """The URL of a real MySQL: one that is told, one of our own, or the one that the project's tool runs.
+def mysql_url(parent: Path | None = None) -> Iterator[str]:
+    """A real MySQL: one that is given, one of our own (in a directory below ``parent``), or the project's tool's.
 
     The tool's server serves other sessions too, and is left running.
     """
     if url := os.environ.get("DBQUEUE_TEST_MYSQL_URL"):
         yield _real(url)
     elif MySQL.is_installed():
-        with MySQL.running() as server:
+        with MySQL.running(parent) as server:
             yield _real(server.url)
     elif _TOOL.exists():
         yield _real(_start_by_tool())

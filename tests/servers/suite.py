@@ -67,7 +67,7 @@ def server_url(database: str, *, room: int = ROOM) -> Iterator[str]:
         with own_directory("sqlite", parent) as directory:
             yield f"sqlite://{directory}"
     elif database == "mysql":
-        with mysql_url() as url:
+        with mysql_url(parent) as url:
             yield url
     else:
         kind = {"mariadb": MariaDB, "postgres": Postgres}[database]
