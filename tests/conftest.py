@@ -12,6 +12,7 @@ from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_dbqueue.consumers import registry as consumer_registry
+from django_dbqueue.sessions import retry
 from tests.left_out import PARTS, sentences
 from tests.long_files import takes_long
 from tests.permissions import keep_permissions
@@ -92,6 +93,12 @@ def _consumers_of_the_project() -> None:
 def _registry_as_it_was(_consumers_of_the_project: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone with it."""
     monkeypatch.setattr(consumer_registry, "_registry", consumer_registry.functions())
+
+
+@pytest.fixture(autouse=True)
+def _no_error_was_judged() -> None:
+    """What a server has refused in another test says nothing of this one."""
+    retry._judged.clear()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from django_dbqueue import conf
 from django_dbqueue.exceptions import LeaseLost, TransactionBroken, TransactionNotAllowed
 from django_dbqueue.lifecycle import moves, settle
 from django_dbqueue.lifecycle.held_message import HeldMessage
-from django_dbqueue.lifecycle.left_behind import LeftBehind
+from django_dbqueue.lifecycle.left_behind import pointed_to, pointing_to
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
 
@@ -55,8 +55,9 @@ def acked_with_their_rows(messages: Sequence[HeldMessage], session: DjangoSessio
 
 def _ack_what_is_held(messages: Sequence[HeldMessage], session: DjangoSession) -> list[HeldMessage]:
     """Ack, but keep, the messages that rows point to, perhaps those of this transaction; return the others."""
-    free = LeftBehind().without(session, [message.pk for message in messages])
+    ids = [message.pk for message in messages]
+    held = set[int]().union(*(pointed_to(session, key, ids) for key in pointing_to("Message")))
     for message in messages:
-        if message.pk not in free:
+        if message.pk in held:
             moves.settle_one(message, session, "ack", moves_sql.ack(session.server))
-    return [message for message in messages if message.pk in free]
+    return [message for message in messages if message.pk not in held]

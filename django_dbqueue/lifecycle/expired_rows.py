@@ -59,14 +59,14 @@ def forget_events(session: DjangoSession, *, age: float, limit: int, left: LeftB
 
 
 def forget_expired(session: DjangoSession, expired: _Expired, delete: _Delete, limit: int, left: LeftBehind) -> int:
-    """Delete up to ``limit`` rows that a statement finds, ``BATCH`` in each transaction; return how many."""
-    forgotten = 0
-    while forgotten < limit:
-        batch, known = min(BATCH, limit - forgotten), left.met
+    """Delete those of ``limit`` rows that the server lets go, ``BATCH`` in each transaction; return how many."""
+    forgotten = tried = 0
+    while tried < limit:
+        batch, known = min(BATCH, limit - tried), left.met
         if not left.unmet(row[0] for row in session.fetch(expired(1 + known, lock=False))):
             break  # the usual case, and no transaction was opened
         found, gone = _forget_some(session, partial(expired, batch + known), delete, batch, left)
-        forgotten += gone
+        forgotten, tried = forgotten + gone, tried + found
         if found < batch:
             break
     return forgotten

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ class LeftBehind:
         """Return those that may leave, as far as is known, having named the others; in the transaction that deletes."""
         free = self.unmet(keys)
         for key in pointing_to(self.model):
-            if held := _held(session, key, free):
+            if held := pointed_to(session, key, free):
                 self.add(held, f"{spelled(key)} points there")
                 free = [each for each in free if each not in held]
         return free
@@ -71,15 +72,25 @@ class LeftBehind:
         self.add([key], f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}")
 
 
-def _held(session: DjangoSession, key: Any, ids: list[Any]) -> set[Any]:
+_found: Final = set[tuple[str, Any]]()
+"""Tables that were there, by alias and model: they are asked without a savepoint."""
+
+
+def pointed_to(session: DjangoSession, key: Any, ids: list[Any]) -> set[Any]:
+    """Return which of these rows a foreign key points to."""
     if not ids or not router.allow_migrate_model(session.using, key.model):
         return set()
     rows = key.model._base_manager.using(session.using).filter(**{f"{key.name}__in": ids})
+    table = session.using, key.model
     try:
-        with transaction.atomic(using=session.using):  # its table may not be there yet
-            return set(rows.values_list(key.attname, flat=True))
+        with nullcontext() if table in _found else transaction.atomic(using=session.using):
+            held = set(rows.values_list(key.attname, flat=True))
     except DatabaseError:
-        return set()
+        if table in _found:
+            raise
+        return set()  # its table isn't there yet
+    _found.add(table)
+    return held
 
 
 def pointing_to(*names: str) -> list[Any]:

@@ -16,19 +16,21 @@ import time
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.databases import means
 from django_dbqueue.databases.sessions_sql import SessionsSQL
 from django_dbqueue.failures.failure_group_rows import with_failures
+from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.lifecycle.moves import held_by, move
 from django_dbqueue.lifecycle.rescue import BATCH, announce_rescued
-from django_dbqueue.liveness.late_workers import Late, late_workers, lock, workers
+from django_dbqueue.liveness.late_workers import Late, delete, late_workers, lock, workers
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import DbLater
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.retry import is_refused
 from django_dbqueue.statements import moves_sql
 
 RECHECK_AFTER: Final = 0.25
@@ -63,6 +65,7 @@ class Guardian:
         self._server = ""
         self._gone_since: dict[Late, float] = {}
         self._warned_blind = False
+        self._left = LeftBehind("Worker")
 
     @property
     def suspects(self) -> int:
@@ -75,6 +78,8 @@ class Guardian:
         if not here:
             return 0
         late = late_workers(self._session, here)
+        may_go = set(self._left.unmet(worker.id for worker in late))
+        late = [worker for worker in late if worker.id in may_go]
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -168,8 +173,19 @@ class Guardian:
                 move(self._session, change, moves_sql.held(here, [claim for claim in part if claim.id in ids]))
             is_all = len(ids) == len(owned)
             if is_all:
-                workers(self._session).filter(pk=worker.id).delete()
+                self._delete(worker)
         return messages, is_all
+
+    def _delete(self, worker: Late) -> None:
+        """Delete its row; if the server doesn't let it go, what was rescued is rescued all the same."""
+        if self._left.without(self._session, [worker.id]):
+            try:
+                with transaction.atomic(using=self._session.using):
+                    delete(self._session, worker.id)
+            except DatabaseError as error:
+                if not is_refused(error):
+                    raise
+                self._left.refused(worker.id, error)
 
     def _read(self, ids: list[int]) -> list[RescuedRow]:
         rows = Message.objects.using(self._session.using).filter(pk__in=ids)

@@ -80,7 +80,17 @@ def forget_workers(session: DjangoSession, *, age: float, left: LeftBehind) -> N
         for worker_id in some:
             with session.transaction():
                 if lock(session, *rows[worker_id]):
-                    workers(session).filter(pk=worker_id).delete()
+                    delete(session, worker_id)
 
     for worker_id in left.unmet(rows):
         apart([worker_id], lambda some: session.outermost(partial(forget, some)), left.refused)
+
+
+def delete(session: DjangoSession, worker_id: int) -> None:
+    """Delete a worker's row, and nothing of a project's that points to it."""
+    workers(session).filter(pk=worker_id)._raw_delete(session.using)
+
+
+def delete_ended(session: DjangoSession, worker_id: int) -> None:
+    """Delete the row of a worker that holds nothing any more; what the server doesn't let go stays, and is named."""
+    apart([worker_id], lambda _: session.outermost(partial(delete, session, worker_id)), LeftBehind("Worker").refused)

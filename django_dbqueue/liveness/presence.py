@@ -25,6 +25,7 @@ from django.db.models import QuerySet
 from django_dbqueue import conf
 from django_dbqueue.databases import terms_of
 from django_dbqueue.databases.sessions_sql import SessionsSQL
+from django_dbqueue.liveness.late_workers import delete_ended
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -90,7 +91,7 @@ class Presence:
 
     def end(self) -> None:
         """Remove the row: the child has ended, and holds nothing."""
-        self._rows().delete()
+        delete_ended(self._session, self._row["id"])
 
     # -- the heartbeat ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.db import IntegrityError, models
@@ -139,8 +140,8 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         left = left or LeftBehind("Schedule")
         names = left.unmet(abandoned.values_list("pk", flat=True))
         # by name: a DELETE that scans waits for every row
-        delete = session_of(self.db).outermost
-        apart(names, lambda some: delete(abandoned.filter(pk__in=some).delete), left.refused)
+        alone = session_of(self.db).outermost
+        apart(names, lambda some: alone(partial(abandoned.filter(pk__in=some)._raw_delete, self.db)), left.refused)
 
 
 def _definition(plan: Plan) -> dict[str, str]:

@@ -21,6 +21,7 @@ _NO_MEMORY: Final = ("out of memory", "cannot allocate memory")
 """What servers say with various codes, and clients with none."""
 _REMEMBERED: Final = 60.0
 """Seconds for which an error that was judged to be about a row isn't judged again."""
+_MOST: Final = 1_000
 _judged: Final[dict[str, float]] = {}
 """Until when, by what tells the error from others."""
 
@@ -61,6 +62,8 @@ def is_doubtful(error: BaseException) -> bool:
 
 def judge_refused(error: BaseException) -> None:
     """Take the error, for a while, for one of a row: the server has given it again and again."""
+    if len(_judged) >= _MOST:
+        _judged.clear()  # a trigger's texts may be endless
     _judged[distinct(error)] = time.monotonic() + _REMEMBERED
 
 

@@ -23,7 +23,8 @@ from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import held_by
 from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
-from django_dbqueue.models import Message, Worker
+from django_dbqueue.liveness.late_workers import delete_ended
+from django_dbqueue.models import Message
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import is_refused
@@ -91,7 +92,7 @@ def settle_after(
     else:
         rescued = _settle(session, crash, besides)
         _announce(session, rescued, f"its process ended by {how}, before any handler had begun", board)
-    Worker.objects.using(session.using).filter(pk=worker_id).delete()
+    delete_ended(session, worker_id)
     return len(moved)
 
 

@@ -7,14 +7,17 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from django.db import Error
 from django.db.models import Q
 
+from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, Presence
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.statuses import DONE, RUNNING
@@ -135,12 +138,12 @@ class Heartbeat(threading.Thread):
 def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
     """Extend leases by their own length in one statement; inform deliveries whose claim is lost.
 
-    Rows that a handler's open transaction has locked are skipped: nothing can take them meanwhile.
+    Rows that a handler's open transaction has locked are skipped: nothing can take them meanwhile. So are those whose
+    extension the server refuses: their leases expire.
     """
-    server = session.server
-    claims = [delivery.claim for delivery in deliveries]
+    server, extended = session.server, set[int]()
 
-    def lock_and_extend() -> set[int]:
+    def lock_and_extend(claims: list[Claim]) -> set[int]:
         with session.transaction():
             ids = {
                 row[0]
@@ -151,7 +154,11 @@ def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
                 session.run(moves_sql.move(server, moves_sql.extend(server, None), held))
         return ids
 
-    extended = session.outermost(lock_and_extend)
+    apart(
+        [delivery.claim for delivery in deliveries],
+        lambda some: extended.update(session.outermost(partial(lock_and_extend, some))),
+        lambda claim, error: name_refused(claim.id, error),
+    )
     missing = [delivery for delivery in deliveries if delivery.claim.id not in extended]
     if missing:
         _announce_lost(session, missing)

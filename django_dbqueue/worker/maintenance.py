@@ -20,7 +20,7 @@ from django_dbqueue.liveness.dead_workers import RECHECK_AFTER, Guardian
 from django_dbqueue.liveness.late_workers import forget_workers
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.sessions.retry import distinct, is_refused
+from django_dbqueue.sessions.retry import distinct, is_refused, named
 from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
@@ -52,6 +52,7 @@ WORKER_ROWS_KEPT: Final = 86_400.0
 
 Result = TypeVar("Result")
 
+ERRORS_KNOWN: Final = 1_000
 _logged = set[str]()
 """Errors of maintenance whose traceback is in the log."""
 
@@ -213,6 +214,12 @@ def _go_on(task: Callable[[], Result]) -> Result | None:
         if not is_refused(error):
             raise
         is_new = (which := distinct(error)) not in _logged
+        if len(_logged) >= ERRORS_KNOWN:
+            _logged.clear()
         _logged.add(which)
-        logger.error("the database refused a part of the maintenance, which is left undone: %s", which, exc_info=is_new)
+        text = ascii(" ".join(str(error).split()))[1:-1]
+        logger.error(
+            "the database refused a part of the maintenance, which is left undone (%s: %.500s)",
+            named(error), text, exc_info=is_new,
+        )  # fmt: skip
         return None

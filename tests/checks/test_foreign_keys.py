@@ -111,3 +111,4 @@ def test_what_they_hold_is_neither_forgotten_nor_deleted_by_the_ack_of_its_own_t
     project.write("work.py", FORGET)
     lines = project.run("python work.py").splitlines()
     assert [line for line in lines if not line.startswith("left in the table")] == ["2 [2]", "['y'] 1"]
+    assert not [line for line in lines if "neither archived nor purged" in line], "an ack is no archive"

@@ -21,6 +21,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from tests.factories import QUEUE, MessageFactory, held, row
 from tests.liveness.without_beats import WORKER, ask, end, worker_without_beats
 from tests.patience import patience
+from tests.refusing import refusing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -241,6 +242,19 @@ if settings.TEST_DATABASE != "sqlite":
         end(session)
         assert check_twice(Guardian(DjangoSession("default")), clock) == 1_201
         assert not Message.objects.exclude(status="n", crashes=1).exists()
+
+    def test_a_row_of_a_worker_that_is_held_holds_no_message(
+        session: BaseDatabaseWrapper, clock: Clock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        claim(2)
+        worker_without_beats(session)
+        end(session)
+        guardian = Guardian(DjangoSession("default"))
+        with refusing("DELETE", f"OLD.id = {WORKER}", table=Worker._meta.db_table):
+            assert check_twice(guardian, clock) == 2
+            assert (guardian.check(), guardian.suspects) == (0, 0)
+        assert [status for status, _ in states()] == ["n"] * 2
+        assert "left in the table, though its time is over: worker" in caplog.text
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)

@@ -12,14 +12,16 @@ from django.db import DatabaseError, OperationalError, connection
 
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.models import Message, Result
+from django_dbqueue.liveness import late_workers
+from django_dbqueue.models import Message, Result, Worker
+from django_dbqueue.models.fields import clock
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.mover import move_page
 from django_dbqueue.operations.verbs import VERBS
-from django_dbqueue.sessions import doubts, retry
+from django_dbqueue.sessions import doubts
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statements import moves_sql
-from django_dbqueue.worker import aftermath
+from django_dbqueue.worker import aftermath, heartbeat
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.execution import ACK, Verdict
 from django_dbqueue.worker.settler import Settler
@@ -29,11 +31,6 @@ from tests.worker.test_refused import DELETES, ended, states
 from tests.worker.test_settling import begin
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_judged", {})
 
 
 @pytest.fixture(params=WHYS)
@@ -82,6 +79,28 @@ def test_a_release_is_left_to_its_lease(settler: Settler, why: Why) -> None:
         settler.flush()
     assert states(messages) == ["n"] * 4 + ["run"]
     assert (len(settler), len(settler._holding)) == (0, 0)
+
+
+def test_an_extension_that_a_trigger_fails_keeps_no_other_lease_from_being_extended(settler: Settler, why: Why) -> None:
+    messages = held_many(5)
+    deliveries = [begin(settler, message) for message in messages]
+    before = [row(message)["available_at"] for message in messages]
+    with refusing("UPDATE", f"OLD.id = {messages[2].pk}", why=why):
+        heartbeat.extend(session_of("default"), deliveries)
+    assert [row(message)["available_at"] != was for message, was in zip(messages, before, strict=True)] == [
+        *(True, True, False, True, True)
+    ]
+    assert not any(message.lease_lost for message in messages)
+
+
+def test_a_row_of_a_worker_that_is_held_ends_the_aftermath(caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker.objects.create(
+        id=7, host="h", pid=1, queues=QUEUE, threads=1, beat_at=clock("default"), beat_every=1, held=0
+    )
+    with refusing("DELETE", "1 = 1", table=Worker._meta.db_table):
+        late_workers.delete_ended(session_of("default"), worker.pk)
+    assert Worker.objects.filter(pk=worker.pk).exists()
+    assert f"worker {worker.pk} (" in caplog.text
 
 
 def test_a_result_fails_its_task(settler: Settler, why: Why) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from django.db import connection, models
+from django.db.models import deletion
 
-from django_dbqueue.lifecycle import expired_rows
+from django_dbqueue.lifecycle import expired_rows, left_behind
 from django_dbqueue.models import Event, Failure, MessageEvent, Once, Result, Schedule, Step, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.sessions import retry
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.maintenance import TIDY_EVERY, Maintenance
 from tests.factories import QUEUE
@@ -40,7 +40,6 @@ FORGOTTEN: Final[dict[type[models.Model], str]] = {
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expired_rows, "BATCH", 2)
-    monkeypatch.setattr(retry, "_judged", {})
 
 
 def keep_old_rows() -> None:
@@ -90,3 +89,28 @@ def test_what_a_foreign_key_keeps_is_passed_by(model: type[models.Model], caplog
     left = tidied(model, lambda: pointing_to(model._meta.db_table, key.column, kind, *keys))
     assert len(left) == HELD
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_turn_ends_though_everything_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And though more is held than is remembered: the walk would start over for ever."""
+    monkeypatch.setattr(left_behind, "KNOWN", 3)
+    keep_old_rows()
+    session, left = session_of("default"), left_behind.LeftBehind("MessageEvent")
+    with refusing("DELETE", "1 = 1", table=MessageEvent._meta.db_table):
+        assert expired_rows.forget_events(session, age=60.0, limit=ROWS, left=left) == 0
+    assert MessageEvent.objects.count() == ROWS
+
+
+@pytest.mark.parametrize("model", [Worker, Schedule])
+def test_nothing_of_a_project_goes_with_a_row_that_is_forgotten(
+    model: type[models.Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ORM would delete, too, what points there by a CASCADE."""
+    keep_old_rows()
+    monkeypatch.setattr(deletion, "get_candidate_relations_to_delete", unexpected)
+    monkeypatch.setattr(models.QuerySet, "delete", unexpected)
+    assert not tidied(model, nullcontext)
+
+
+def unexpected(*_: object) -> Any:
+    raise AssertionError("on_delete was asked")
