@@ -11,6 +11,13 @@ from tests.servers import pytest_process
 PLUGINS = ("no:django", "no:dbqueue", "tests.servers.recorder", "tests.alarm")
 
 
+@pytest.fixture(autouse=True)
+def _counts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a suite that is run here counts, its failures too, is not the gate's."""
+    for name in ("DBQUEUE_TEST_TOTALS", "DBQUEUE_TEST_TABLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project whose suite is run as this one's."""

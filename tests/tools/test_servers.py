@@ -189,6 +189,5 @@ def test_a_later_database_may_have_nothing_that_was_named_and_the_run_may_not() 
 def test_who_runs_several_suites_gets_a_row_for_each_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "table"
     monkeypatch.setenv("DBQUEUE_TEST_TABLE", str(table))
-    monkeypatch.delenv("DBQUEUE_TEST_TOTALS", raising=False)
     end_of([Result("sqlite", "3.40.1", 3, 1, 2, 90), Result("mysql", tested=False)])
     assert table.read_text() == "sqlite 3.40.1|3|1|2|1.5|\nmysql |0|0|0|0.0|NOT TESTED\n"
