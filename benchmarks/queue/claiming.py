@@ -16,7 +16,7 @@ from benchmarks.race import Contest, Contestant, Target
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.rescue import BATCH, rescue
-from django_dbqueue.lifecycle.settle import ack_claims
+from django_dbqueue.lifecycle.settle_many import ack_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 

@@ -21,8 +21,8 @@ from django_dbqueue.history.history_sql import DROPPED, PLANNED, PURGED, REWRITE
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim, StreamProgress
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.stream import UNFINISHED
-from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.stream_claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.streams.ownership import is_running
 from django_dbqueue.streams.stream_progress_sql import READER, STREAM
 

@@ -13,9 +13,9 @@ from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import listing_sql
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states import depths_sql
-from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.depths import AT_ONCE, ROWS_AT_ONCE
 from django_dbqueue.states.ranges_in_use import Range
+from django_dbqueue.states.stream_claim_states import overdue_tokens
 from django_dbqueue.states.table import STATES, Place, Stage
 
 _KEYS_AT_ONCE: Final = 100

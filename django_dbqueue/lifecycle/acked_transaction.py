@@ -16,7 +16,7 @@ from django.db import DatabaseError, transaction
 
 from django_dbqueue import conf
 from django_dbqueue.exceptions import LeaseLost, TransactionBroken, TransactionNotAllowed
-from django_dbqueue.lifecycle import moves, settle
+from django_dbqueue.lifecycle import moves, settle_many
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.left_behind import pointed_to, pointing_to
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -49,7 +49,7 @@ def acked_with_their_rows(messages: Sequence[HeldMessage], session: DjangoSessio
             unsettled = _ack_what_is_held(unsettled, session)
         if len(messages) == 1 and unsettled:
             moves.settle_one(messages[0], session, "ack", moves.ack_of(session, messages[0].queue))
-        elif lost := settle.ack_many(unsettled, session):
+        elif lost := settle_many.ack_many(unsettled, session):
             raise LeaseLost(lost[0].pk, "ack")
 
 

@@ -23,7 +23,7 @@ from django_dbqueue.databases.statement import SPENT_BEFORE, Mark, Tie, new_toke
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.lifecycle.moves import untied
-from django_dbqueue.lifecycle.settle import FewerHeld
+from django_dbqueue.lifecycle.settle_many import FewerHeld
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType, Prelude
 from django_dbqueue.sessions.retry import is_doubtful, is_passing, is_refused
 from django_dbqueue.states.spent import is_spent

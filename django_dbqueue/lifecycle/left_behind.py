@@ -18,6 +18,7 @@ from django.apps import apps
 from django.db import DatabaseError, models, router, transaction
 
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.sessions.retry import in_one_line
 
 TRIED_AGAIN: Final = 3_600.0
 """Seconds after which the same archiver tries a row again."""
@@ -69,7 +70,7 @@ class LeftBehind:
 
     def refused(self, key: Any, error: DatabaseError) -> None:
         """Name a row that the server refused to let go."""
-        self.add([key], f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}")
+        self.add([key], in_one_line(error))
 
 
 _found: Final = set[tuple[str, Any]]()

@@ -16,7 +16,7 @@ from asgiref.sync import sync_to_async
 from django_dbqueue import conf, hooks
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_lease, check_queue, check_seconds, check_whole, hash_of_key
-from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, rescue, settle
+from django_dbqueue.lifecycle import archive, enqueue, enqueue_many, expired_streams, rescue, settle_many
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
@@ -139,7 +139,7 @@ class Verbs(Generic[AnyMessage]):
 
         Return the ones whose claim was lost.
         """
-        return settle.ack_many(messages, self._session(using))
+        return settle_many.ack_many(messages, self._session(using))
 
     def nack(
         self,
@@ -150,15 +150,15 @@ class Verbs(Generic[AnyMessage]):
         using: str | None = None,
     ) -> list[AnyMessage]:
         """Return these to the queue, charged; return the ones whose claim was lost."""
-        return settle.nack_many(messages, self._session(using), delay=delay, error=error)
+        return settle_many.nack_many(messages, self._session(using), delay=delay, error=error)
 
     def reject(self, messages: Iterable[AnyMessage], reason: str = "", *, using: str | None = None) -> list[AnyMessage]:
         """Send these to the dead letters; return the ones whose claim was lost."""
-        return settle.reject_many(messages, self._session(using), reason=reason)
+        return settle_many.reject_many(messages, self._session(using), reason=reason)
 
     def release(self, messages: Iterable[AnyMessage], *, using: str | None = None) -> list[AnyMessage]:
         """Return these to the queue, uncharged; return the ones whose claim was lost."""
-        return settle.release_many(messages, self._session(using))
+        return settle_many.release_many(messages, self._session(using))
 
     def extend(
         self,
@@ -168,7 +168,7 @@ class Verbs(Generic[AnyMessage]):
         using: str | None = None,
     ) -> list[AnyMessage]:
         """Set these leases to end that many seconds from now; return the ones whose claim was lost."""
-        return settle.extend_many(messages, self._session(using), seconds=seconds)
+        return settle_many.extend_many(messages, self._session(using), seconds=seconds)
 
     def drop(self, queue: str, key: str, *, reason: str = "dropped by its key", using: str | None = None) -> bool:
         """Mark the live message of this queue and key done, with the reason; return whether there was one.

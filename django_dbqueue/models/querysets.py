@@ -22,9 +22,9 @@ from django_dbqueue.operations.outcome import Changed
 from django_dbqueue.operations.seen import Seen
 from django_dbqueue.operations.verbs import VERBS, Order, check_target
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.selections import ordering_of, q_of
+from django_dbqueue.states.stream_claim_states import overdue_tokens
 from django_dbqueue.states.table import STATES, Stage
 
 

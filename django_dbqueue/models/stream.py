@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
-from django_dbqueue.states.claim_states import FREEING, OPEN
+from django_dbqueue.states.stream_claim_states import FREEING, OPEN
 from django_dbqueue.states.table import Stage, is_parked, stage_of
 from django_dbqueue.streams.id_ranges import from_text, holds
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from django.db import DatabaseError
 
-from django_dbqueue.sessions.retry import is_refused, named
+from django_dbqueue.sessions.retry import in_one_line, is_refused
 
 Item = TypeVar("Item")
 
@@ -42,5 +42,4 @@ def apart(
 
 def name_refused(message_id: int, error: DatabaseError) -> None:
     """Log which message the database refused to change, and what it said."""
-    text = ascii(" ".join(str(error).split()))[1:-1]
-    logger.warning("message %s is left as it is: the database refused (%s: %.500s)", message_id, named(error), text)
+    logger.warning("message %s is left as it is: the database refused (%s)", message_id, in_one_line(error))

@@ -78,6 +78,11 @@ def named(error: BaseException) -> str:
     return ascii(type(error).__name__)[1:-1] + ("" if code is None else f" {code}")
 
 
+def in_one_line(error: BaseException) -> str:
+    """Return the error's class, its code, and up to 500 characters of its text, in ASCII: for the log alone."""
+    return f"{named(error)}: {ascii(' '.join(str(error).split()))[1:-1]:.500}"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether this process, or the server for it, had too little memory for what was asked."""
     if not isinstance(error, DatabaseError | InterfaceError):

@@ -13,9 +13,9 @@ from typing import Final
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.states import depths_sql
-from django_dbqueue.states.claim_states import overdue_tokens
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
+from django_dbqueue.states.stream_claim_states import overdue_tokens
 from django_dbqueue.states.table import STATES, Place, Stage
 
 UNFINISHED: Final = tuple(name for name, state in STATES.items() if state.stage is not Stage.FINISHED)

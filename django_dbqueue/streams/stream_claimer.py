@@ -25,8 +25,8 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import SPENT_BEFORE, LanePlace, Mark, Row, new_token
 from django_dbqueue.exceptions import StreamLost
 from django_dbqueue.statements import moves_sql
-from django_dbqueue.states.claim_states import ACKED, OPEN
 from django_dbqueue.states.spent import is_spent
+from django_dbqueue.states.stream_claim_states import ACKED, OPEN
 from django_dbqueue.statuses import NEW
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
 from django_dbqueue.streams.id_ranges import Ranges, from_text, ranges_of, run_over, steps, to_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.states.stream_claim_states import ACKED, FREED, FREEING, OPEN
 
 
 def add(

@@ -20,8 +20,8 @@ from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline
 from django_dbqueue.statements import moves_sql
-from django_dbqueue.states.claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.states.spent import is_spent
+from django_dbqueue.states.stream_claim_states import ACKED, FREED, FREEING, OPEN
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
 from django_dbqueue.streams.id_ranges import Ranges, cut, from_text, size_of, to_text
 from django_dbqueue.streams.ownership import StreamSpec, own, require_known

@@ -18,7 +18,7 @@ from django_dbqueue.databases.statement import LanePlace
 from django_dbqueue.exceptions import InvalidPipeline, StreamBusy
 from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.statements import moves_sql
-from django_dbqueue.states.claim_states import FREED, FREEING, OPEN
+from django_dbqueue.states.stream_claim_states import FREED, FREEING, OPEN
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, stream_progress_sql, streams_sql
 from django_dbqueue.streams.id_ranges import from_text, steps
 from django_dbqueue.streams.ownership import is_running

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.states.claim_states import FREEING, OPEN
+from django_dbqueue.states.stream_claim_states import FREEING, OPEN
 
 
 def database_name(server: Server) -> Statement:

@@ -22,7 +22,7 @@ from django_dbqueue.databases import Change, Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import held_by
-from django_dbqueue.lifecycle.settle import ack_claims, layers, settle_claims
+from django_dbqueue.lifecycle.settle_many import ack_claims, layers, settle_claims
 from django_dbqueue.liveness.late_workers import delete_ended
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.apart import apart

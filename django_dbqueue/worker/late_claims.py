@@ -12,7 +12,7 @@ from typing import Final
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.lifecycle.moves import held_by
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle_many import settle_claims
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker.board import Board

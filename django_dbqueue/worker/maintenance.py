@@ -20,7 +20,7 @@ from django_dbqueue.liveness.dead_workers import RECHECK_AFTER, Guardian
 from django_dbqueue.liveness.late_workers import forget_workers
 from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.sessions.retry import distinct, is_refused, named
+from django_dbqueue.sessions.retry import distinct, in_one_line, is_refused
 from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
@@ -217,9 +217,6 @@ def _go_on(task: Callable[[], Result]) -> Result | None:
         if len(_logged) >= ERRORS_KNOWN:
             _logged.clear()
         _logged.add(which)
-        text = ascii(" ".join(str(error).split()))[1:-1]
-        logger.error(
-            "the database refused a part of the maintenance, which is left undone (%s: %.500s)",
-            named(error), text, exc_info=is_new,
-        )  # fmt: skip
+        what = "the database refused a part of the maintenance, which is left undone (%s)"
+        logger.error(what, in_one_line(error), exc_info=is_new)
         return None

@@ -20,10 +20,10 @@ from django_dbqueue.failures.error_texts import class_path
 from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle.moves import Ties
 from django_dbqueue.lifecycle.result_rows import keep
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle_many import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.sessions.retry import is_refused
+from django_dbqueue.sessions.retry import in_one_line, is_refused
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.events_sql import REJECT
 from django_dbqueue.worker.delivery import Delivery
@@ -80,12 +80,14 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
             if not is_refused(again):
                 raise
             continue
-        logger.error("message %s: the database refused %s, and it is %s (%s)", claim.id, what, so, _text(error))
+        logger.error("message %s: the database refused %s, and it is %s (%s)", claim.id, what, so, in_one_line(error))
         if held and returned and so == "dead":
             signals.message_died.send(Message, queue=queue, message_id=claim.id, error=text)
             return set()
         return held
-    logger.error("message %s: the database refused %s, and it is left to its lease (%s)", claim.id, what, _text(error))
+    logger.error(
+        "message %s: the database refused %s, and it is left to its lease (%s)", claim.id, what, in_one_line(error)
+    )
     return set()
 
 
@@ -115,11 +117,6 @@ def _sentence(what: str, error: Error) -> str:
     return f"{type(error).__name__}: the database refused {what}{with_code}; the worker's log says more."
 
 
-def _text(error: Error) -> str:
-    """Return an error for the log, in ASCII and one line."""
-    return f"{type(error).__name__}: {ascii(' '.join(str(error).split()))[1:-1]:.500}"
-
-
 def _what(verdict: Verdict) -> str:
     if verdict.verb == "ack":
         return "the ack of this message" if verdict.result is None else "the result of this message"
@@ -141,6 +138,6 @@ def _log(delivery: Delivery, verdict: Verdict, error: Error, other: Verdict | No
         delivery.consumer.queue,
         _what(verdict),
         so,
-        _text(error),
+        in_one_line(error),
         ascii(before)[1:-1][:500],
     )

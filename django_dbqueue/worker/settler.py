@@ -22,7 +22,7 @@ from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lifecycle import results_sql
 from django_dbqueue.lifecycle.moves import ack_of
 from django_dbqueue.lifecycle.result_rows import fits, fitting, keep, room
-from django_dbqueue.lifecycle.settle import settle_claims, settling_all
+from django_dbqueue.lifecycle.settle_many import settle_claims, settling_all
 from django_dbqueue.models import ArchivedMessage
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession, Prelude

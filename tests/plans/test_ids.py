@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.databases import Claim, server_of
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle_many import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql

@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from django_dbqueue import LeaseLost
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle_many import settle_claims
 from django_dbqueue.models import Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.statements import moves_sql

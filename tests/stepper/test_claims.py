@@ -10,7 +10,7 @@ from django.conf import settings
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.lifecycle.claimer import Claimer
-from django_dbqueue.lifecycle.settle import settling_all
+from django_dbqueue.lifecycle.settle_many import settling_all
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import Prelude, session_of
 from django_dbqueue.statements import moves_sql

@@ -77,7 +77,7 @@ def test_who_lost_the_claim_leaves_no_result(
 def test_of_a_batch_only_what_was_acked_has_results(jobs: Any) -> None:
     from django_dbqueue.databases.statement import Kept
     from django_dbqueue.lifecycle.result_rows import keep
-    from django_dbqueue.lifecycle.settle import settle_claims
+    from django_dbqueue.lifecycle.settle_many import settle_claims
 
     for number in range(5):
         jobs.add.enqueue(number, 1)

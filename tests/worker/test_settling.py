@@ -12,7 +12,7 @@ from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import server_of
 from django_dbqueue.exceptions import UndecodableMessage
-from django_dbqueue.lifecycle.settle import settle_claims
+from django_dbqueue.lifecycle.settle_many import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.statements import moves_sql
