@@ -15,8 +15,9 @@ signal                    arguments besides ``sender`` (the message model)
                           first of them, where they were named), group (where a whole group is meant)
 ========================  ===========================================================================
 
-``attempt``: how many deliveries were charged, this one included; only a worker sends it. Where its handler raised
-something, ``sys.exception()`` is that while ``message_failed`` and ``message_died`` are sent.
+``attempt``: how many deliveries were charged, the last one included. It is left out where a claim finds no read left,
+and where a stream buries a message. Where a handler raised something, ``sys.exception()`` is that while
+``message_failed`` and ``message_died`` are sent.
 """
 
 from __future__ import annotations

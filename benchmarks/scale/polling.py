@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def polling(check: Callable[[], None], every: float) -> Iterator[None]:
-    """Call ``check`` every so many seconds until the block ends."""
+    """Call ``check`` until the block ends. ``every``: seconds from one call to the next."""
     ended = threading.Event()
 
     def poll() -> None:

@@ -1,1 +1,1 @@
-"""What only reads or counts: why a message is stuck, who holds it, how deep queues are, what ended and when."""
+"""What only reads or counts: why a message is stuck, who holds it, how many wait, what ended and when."""

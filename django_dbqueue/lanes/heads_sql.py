@@ -33,7 +33,7 @@ def heads(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
 
 
 def tickets_of(server: Server, lanes: Sequence[int]) -> Statement:
-    """Read all tickets of lanes: lane, number, who has it (a mark is below 0), and what the lane has of its own."""
+    """Read all tickets of these lanes: the lane, its number, its holder (a mark is negative), the group's own."""
     given = server.values(("lane",), [(lane,) for lane in lanes])
     return Statement(
         f"SELECT k.lane, k.ticket, k.message_id, {OWN}, g.rate, g.lane FROM {given.sql} "
@@ -48,17 +48,22 @@ def first_places(server: Server, lines: Sequence[tuple[int, int]]) -> Statement:
 
     Line, id; its status, and whether it is parked (NULL: dead).
     """
-    # Line by line, see ``lanes_sql.behind``
+    return Statement(
+        f"SELECT w.lane, w.message_id, m.status, m.available_at = {server.parked} "
+        f"FROM {firsts(server, len(lines))} AS w "
+        f"LEFT JOIN {server.message} AS m ON m.id = w.message_id",
+        tuple(value for line in lines for value in line),
+    )
+
+
+def firsts(server: Server, lines: int) -> str:
+    """Return SQL for who waits first in so many lines; parameters: each line, and how many of it."""
+    # Line by line: the servers differ in what they read for a LATERAL, and MariaDB has none
     first = (
         f"SELECT * FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
         f"WHERE lane = %s ORDER BY lane, message_id LIMIT %s) AS w"
     )
-    each = " UNION ALL ".join(f"{first}{number}" for number in range(len(lines)))
-    return Statement(
-        f"SELECT w.lane, w.message_id, m.status, m.available_at = {server.parked} FROM ({each}) AS w "
-        f"LEFT JOIN {server.message} AS m ON m.id = w.message_id",
-        tuple(value for line in lines for value in line),
-    )
+    return f"({' UNION ALL '.join(f'{first}{number}' for number in range(lines))})"
 
 
 def first_of(server: Server, lane: str, *, of_tickets: bool = False) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
-from django_dbqueue.lanes.heads_sql import OWN, first_of
+from django_dbqueue.lanes.heads_sql import OWN, first_of, firsts
 from django_dbqueue.states.table import Stage, condition_of
 from django_dbqueue.statuses import NEW
 
@@ -66,14 +66,9 @@ def behind(server: Server, lanes: Sequence[int], limit: int) -> Statement:
 
     Not of a group that is paused, or that has a rate of its own.
     """
-    # Line by line: the servers differ in what they read for a LATERAL, and MariaDB has none
-    first = (
-        f"SELECT * FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
-        f"WHERE lane = %s ORDER BY lane, message_id LIMIT %s) AS w"
-    )
-    each = " UNION ALL ".join(f"{first}{number}" for number in range(len(lanes)))
     return Statement(
-        f"SELECT w.lane, w.message_id FROM ({each}) AS w LEFT JOIN {server.group} AS g ON g.lane = w.lane "
+        f"SELECT w.lane, w.message_id FROM {firsts(server, len(lanes))} AS w "
+        f"LEFT JOIN {server.group} AS g ON g.lane = w.lane "
         "WHERE g.lane IS NULL OR (NOT g.is_paused AND g.rate IS NULL)",
         tuple(value for lane in lanes for value in (lane, limit)),
     )
@@ -118,7 +113,7 @@ def pass_on(server: Server, tickets: Sequence[tuple[int, int, int, int]]) -> Sta
 
 
 def free(server: Server, tickets: Sequence[tuple[int, int, int]]) -> Statement:
-    """Free tickets, given as lane, number, and who has it: of the lane's other tickets it locks none."""
+    """Free tickets, each given as lane, number and holder; no other ticket of the lane is locked."""
     return server.delete_each(server.ticket, ("lane", "ticket", "message_id"), tickets)
 
 

@@ -66,7 +66,7 @@ def announce_rescued(model: MessageType, queue: str, rows: Sequence[Row], eviden
     signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence=evidence)
     for message_id, read_count, max_reads, *_ in rows:
         if is_spent(read_count, max_reads):
-            signals.message_died.send(model, queue=queue, message_id=message_id, error=error)
+            signals.message_died.send(model, queue=queue, message_id=message_id, error=error, attempt=read_count)
 
 
 def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[Row]:

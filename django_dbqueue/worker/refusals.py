@@ -71,7 +71,8 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
     """
     what = "the ack of this message" if returned else "the end of this message"
     text = _sentence(what, error)
-    queue = Message.objects.using(session.using).filter(pk=claim.id).values_list("queue", flat=True).first() or ""
+    row = Message.objects.using(session.using).filter(pk=claim.id).values_list("queue", "read_count").first()
+    queue, attempt = row or ("", None)
     ends = [(moves_sql.ack(session.server), "kept as done")] if returned else []
     for change, so in (*ends, (moves_sql.reject(session.server, text, class_path(error) or REJECT), "dead")):
         try:
@@ -82,7 +83,7 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
             continue
         logger.error("message %s: the database refused %s, and it is %s (%s)", claim.id, what, so, in_one_line(error))
         if held and returned and so == "dead":
-            signals.message_died.send(Message, queue=queue, message_id=claim.id, error=text)
+            signals.message_died.send(Message, queue=queue, message_id=claim.id, error=text, attempt=attempt)
             return set()
         return held
     logger.error(

@@ -98,7 +98,7 @@ if SEEN:
 
 
 def produce_and_work(queue: str, count: int) -> None:
-    """Send so many messages, and ack all of the queue."""
+    """Send ``count`` messages, and ack until none of the queue is left."""
     for number in range(count):
         Message.objects.enqueue(number, queue=queue, priority=number % 3)
         Message.objects.ack(Message.objects.claim(5, queue=queue))

@@ -22,7 +22,7 @@ COLUMNS_IN: Mapping[str, str] = {
     "spark/columns.py": "what people call the columns of a frame",
 }
 COLUMNS = 6
-"""A list that names so many is one of the columns that a sender sets."""
+"""From how many of a sender's columns on a list counts as a mapping of its own."""
 CLAIMS = frozenset({"find", "take", "take_ids", "take_ids_and_return", "claim", "hold"})
 """What a claim does at each priority."""
 
@@ -51,7 +51,7 @@ def burials(house: House) -> Iterator[Finding]:
 
 
 def movers(house: House) -> Iterator[Finding]:
-    """Where the change that an operator's verb makes is asked for: whoever has it moves."""
+    """Calls that ask an operator's verb for its change: whoever makes one is a mover."""
     for source in _elsewhere(house, MOVE_IN):
         for node in source.all(ast.Attribute):
             if node.attr in {"change", "move"} and name_of(node.value) == "verb" and _is_called(source, node):

@@ -58,6 +58,19 @@ def test_a_rescue_goes_on_to_its_end_whatever_a_listener_does() -> None:
     assert Message.objects.rescue(QUEUE) == 2
 
 
+def test_a_death_in_a_rescue_names_its_attempt() -> None:
+    attempts: list[int] = []
+
+    def hear(attempt: int, **_: Any) -> None:
+        attempts.append(attempt)
+
+    signals.message_died.connect(hear)
+    message = stuck(max_reads=1)
+    Message.objects.rescue(QUEUE)
+    signals.message_died.disconnect(hear)
+    assert attempts == [Message.objects.get(pk=message.pk).read_count]
+
+
 @pytest.mark.usefixtures("listeners_fail")
 def test_a_claim_that_buries_returns_what_it_took_whatever_a_listener_does() -> None:
     spent = waiting(max_reads=1)

@@ -17,7 +17,7 @@ NO_TEST = "no test ran"
 _ENDS = {0, TESTS_FAILED, 2, 4, _NO_TEST_RAN}
 """Pytest's exit codes when it knew what it did. All else is a crash of it, or of its machine."""
 _MOST = 6
-"""Sessions for one pass. Whatever has ended so many would end more."""
+"""How many sessions a pass may take: what has ended six would end a seventh."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,16 @@ def pytest_runtest_makereport(item, call):
     return (yield)
 """
 HANGS_TWICE = """
-import time
+import threading
 import pytest
 
 @pytest.fixture
 def server():
     yield
-    time.sleep(60)
+    threading.Event().wait()
 
 def test_hangs_twice(server):
-    time.sleep(60)
+    threading.Event().wait()
 """
 DEADLY = """
 import pathlib
@@ -78,7 +78,6 @@ def test_a_test_that_hangs_in_its_teardown_too_is_ended_twice_and_no_other_is_lo
     (toy / "tests" / "test_hangs_twice.py").write_text(HANGS_TWICE)
     result = ran(toy, *BY_TWOS, "--timeout=1")
     assert (result.passed, result.failed, result.problem) == (16, 2, "")
-    assert result.seconds < 50
 
 
 @pytest.mark.parametrize("arguments", [BY_TWOS, ("-n", "0", "-p", "no:randomly")])
