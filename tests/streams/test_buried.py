@@ -104,7 +104,7 @@ def test_a_rescue_leaves_the_same_of_a_claim_and_of_a_stream(
     assert groups == [("LeaseOver", ""), ("LeaseOver", f"stream {STREAM}")]
     dead = [(one.pk, text), (other.pk, of_its)] if max_reads == 1 else []
     assert [(each["message_id"], each["error"]) for each in died] == dead
-    assert errors_of(caplog) == [f"message {number} of {QUEUE} is dead: {error}" for number, error in dead]
+    assert errors_of(caplog) == [f"message {number} of {QUEUE} is dead at attempt 1: {error}" for number, error in dead]
 
 
 def test_what_fails_alone_in_a_stream_joins_a_group_and_is_reported_once(
