@@ -76,6 +76,9 @@ def heads_of(session: Session, held: Sequence[tuple[int, int]]) -> list[Head]:
     several = sorted(lane for lane, count in counts.items() if count > 1)
     alone = [pair for pair in held if counts[pair[0]] == 1]
     heads = [Head(*row) for row in session.fetch(heads_sql.heads(session.server, alone))] if alone else []
+    if len(heads) > len({head.lane for head in heads}):  # somebody's SQL has given a message a second ticket
+        twice = {lane for lane, count in Counter(head.lane for head in heads).items() if count > 1}
+        heads, several = [head for head in heads if head.lane not in twice], sorted({*several, *twice})
     for start in range(0, len(several), AT_ONCE):
         heads += _of_wide_lanes(session, several[start : start + AT_ONCE], set(held))
     return sorted(heads, key=lambda head: (head.lane, head.ticket))

@@ -121,8 +121,11 @@ def change(session: DjangoSession, message_id: int, *, old: LanePlace | None, ne
         enter(session, [new])
 
 
-def park_what_is_ready(session: DjangoSession, lane: int) -> None:
-    """Let messages of a lane that have a ticket, but don't run, wait in the line again: its group was paused."""
+def park_what_is_ready(session: DjangoSession, lane: int, queue: str) -> None:
+    """Let messages of a lane that have a ticket, but don't run, wait in the line again: its group was paused.
+
+    It may have been resumed meanwhile, so its lane is kicked once they wait.
+    """
     server = session.server
 
     def park() -> None:
@@ -131,7 +134,9 @@ def park_what_is_ready(session: DjangoSession, lane: int) -> None:
             if tickets_out and (ids := [row[0] for row in session.fetch(lanes_sql.ready(server, [*tickets_out]))]):
                 session.run(lanes_sql.park(server, ids))
                 session.run(lanes_sql.enter(server, [(lane, number) for number in ids]))
-                session.run(lanes_sql.free(server, [tickets_out[number] for number in ids]))
+                if session.run(lanes_sql.free(server, [tickets_out[number] for number in ids])) < len(ids):
+                    session.run(lanes_sql.free_of(server, [(lane, number) for number in ids]))  # they had others by now
+                kick_after_commit(session, {lane: queue})
 
     session.outermost(park)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from django.db import models
@@ -77,7 +78,7 @@ class GroupManager(OwnDatabaseManager["Group"]):
             queue, group, using, is_paused=True, paused_at=DbNow(),
             paused_by=storable(by, 150) or "", pause_reason=storable(reason, 500) or "",
         )  # fmt: skip
-        park_what_is_ready(session, lane)
+        park_what_is_ready(session, lane, queue)
 
     def resume(self, queue: str, group: str, *, using: str | None = None) -> None:
         """Let the messages of a paused group begin again."""
@@ -93,7 +94,9 @@ class GroupManager(OwnDatabaseManager["Group"]):
     def _set(self, queue: str, group: str, using: str | None, **values: object) -> tuple[int, DjangoSession]:
         lane, session = _lane(queue, group), self._session(using)
         named = {**values, "queue": queue, "name": group}
-        self.using(session.using).update_or_create(lane=lane, defaults=values, create_defaults=named)
+        rows = self.using(session.using)
+        # on MySQL, two who insert the row of a group at once may be in each other's way: a deadlock
+        session.outermost(partial(rows.update_or_create, lane=lane, defaults=values, create_defaults=named))
         kick_after_commit(session, {lane: queue})
         return lane, session
 

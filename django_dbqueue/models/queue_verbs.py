@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
@@ -37,15 +38,13 @@ class QueueQuerySet(models.QuerySet[Any]):
         automatically, by the database's clock; with neither, the queue stays paused until it is resumed. InvalidMessage
         if both are given, or if the end has passed; then nothing is written.
         """
-        self.update_or_create(
-            name=check_queue(name),
-            defaults={
-                "pause_set": True,
-                "paused_at": DbNow(),
-                "paused_until": self._end(until, for_),
-                "paused_by": self._fitting("paused_by", by),
-                "pause_reason": self._fitting("pause_reason", reason),
-            },
+        self._set(
+            name,
+            pause_set=True,
+            paused_at=DbNow(),
+            paused_until=self._end(until, for_),
+            paused_by=self._fitting("paused_by", by),
+            pause_reason=self._fitting("pause_reason", reason),
         )
 
     async def apause(self, name: str, **options: Any) -> None:
@@ -54,20 +53,15 @@ class QueueQuerySet(models.QuerySet[Any]):
 
     def resume(self, name: str) -> None:
         """Open the queue again, whatever end its pause has."""
-        self.update_or_create(
-            name=check_queue(name),
-            defaults={
-                "pause_set": False,
-                "paused_at": None,
-                "paused_until": None,
-                "paused_by": "",
-                "pause_reason": "",
-            },
-        )
+        self._set(name, pause_set=False, paused_at=None, paused_until=None, paused_by="", pause_reason="")
 
     async def aresume(self, name: str) -> None:
         """Run ``resume`` from async code."""
         await sync_to_async(self.resume)(name)
+
+    def _set(self, name: str, **values: object) -> None:
+        change = partial(self.update_or_create, name=check_queue(name), defaults=values)
+        session_for(self.model, self.db).outermost(change)  # on MySQL, two who insert the row at once may deadlock
 
     def _end(self, until: datetime | None, for_: float | timedelta | None) -> datetime | DbLater | None:
         if until is not None and for_ is not None:

@@ -11,7 +11,7 @@ import re
 import time
 from typing import Final
 
-from django.db import DatabaseError, DataError, IntegrityError, InterfaceError
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, OperationalError
 
 from django_dbqueue.databases import means
 from django_dbqueue.databases.errors import OUTAGES, code_of, is_of_a_statement
@@ -24,6 +24,13 @@ _REMEMBERED: Final = 60.0
 _MOST: Final = 1_000
 _judged: Final[dict[str, float]] = {}
 """Until when, by what tells the error from others."""
+
+
+class Overtaken(OperationalError, StartAgain):
+    """Others were first whenever ours was started again; or the transaction is its caller's, who has to start it."""
+
+    def __init__(self) -> None:
+        super().__init__("others changed what this transaction was to change: repeat the transaction")
 
 
 def is_passing(error: BaseException) -> bool:

@@ -26,7 +26,7 @@ logger = logging.getLogger("django_dbqueue.worker")
 PATIENCE: Final = 1.0
 """Seconds that a message waits for its start in its thread, or coroutine; it is released for a longer wait."""
 SLACK: Final = 5.0
-"""Seconds that the gate may wait for its row after it has read the clock."""
+"""Seconds by which the clocks of two statements may differ that ran one after the other."""
 
 
 class Start(NamedTuple):
@@ -61,14 +61,13 @@ def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: f
         if len(rows) < len(lanes):  # what had a ticket before there was a rate
             session.run(rates_sql.make_groups(session.server, [each.claim.id for each in deliveries]))
             rows = session.fetch(rates_sql.gate(session.server, lanes))
-        groups = {lane: rest for lane, *rest in rows}
+        if any(_is_beyond_all(last, now, patience) for _, _, last, now in rows):
+            rows = session.fetch(rates_sql.gate(session.server, lanes))  # the clock was read before a wait for the rows
+        groups = {lane: (own, _unless_clock_went_back(last, now, patience), now) for lane, own, last, now in rows}
         for delivery in deliveries:
             lane = delivery.lane or 0
             own, last, now = groups.get(lane, (None, None, 0))
-            rate, last = (
-                own or delivery.options.group_rate,
-                starts.get(lane, _unless_clock_went_back(last, now, patience)),
-            )
+            rate, last = own or delivery.options.group_rate, starts.get(lane, last)
             moment = now if rate is None or last is None else max(now, last + interval_of(rate))
             start = Start((moment - now) / 1_000_000, is_reserved=lane not in starts and moment <= now + patience * 1e6)
             if start.is_reserved:
@@ -79,9 +78,13 @@ def _reserve(session: DjangoSession, deliveries: Sequence[Delivery], patience: f
     return found
 
 
+def _is_beyond_all(last: int | None, now: int, patience: float) -> bool:
+    """Return whether a group's last start is further in the future than anybody would have reserved it."""
+    return last is not None and last > now + (max(patience, PATIENCE) + SLACK) * 1_000_000
+
+
 def _unless_clock_went_back(last: int | None, now: int, patience: float) -> int | None:
-    """Return the last start of a group, or None if it is further in the future than anybody would have reserved it."""
-    if last is None or last <= now + (patience + SLACK) * 1_000_000:
+    if last is None or not _is_beyond_all(last, now, patience):
         return last
     logger.warning(
         "The database's clock went back: the last start of a group is %.0f s in its future. Its rate starts again.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.databases import Server, Statement
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.lanes import rates_sql
 from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Message
@@ -126,6 +129,27 @@ def test_a_clock_that_went_back_stalls_no_group_and_its_rate_starts_again(
     start = reserve(third)
     assert not start.is_reserved
     assert 50 < start.wait <= 60
+
+
+def test_a_clock_that_was_read_before_a_wait_for_the_group_went_not_back(
+    settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(settings, group_limit=10, group_rate="1/m")
+    send(*range(2))
+    first, second = deliveries()
+    assert reserve(first).is_reserved
+    gate, waited = rates_sql.gate, 10_000_000
+
+    def after_a_wait(server: Server, lanes: Sequence[int]) -> Statement:
+        monkeypatch.setattr(rates_sql, "gate", gate)
+        sql, params = gate(server, lanes)
+        return Statement(sql.replace(server.clock_us, f"({server.clock_us} - {waited})"), params)
+
+    monkeypatch.setattr(rates_sql, "gate", after_a_wait)
+    start = reserve(second)
+    assert not start.is_reserved
+    assert 50 < start.wait <= 60
+    assert "clock went back" not in caplog.text
 
 
 def test_a_claim_by_hand_keeps_no_rate_and_counts_in_none(settings: SettingsWrapper) -> None:

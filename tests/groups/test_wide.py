@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue import Envelope
+from django_dbqueue.databases import Server, Statement
 from django_dbqueue.databases.own_tables import Tables
+from django_dbqueue.lanes import lanes_sql
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
@@ -43,6 +47,10 @@ def tickets_written(captured: Any) -> int:
 
 def claim(limit: int = 200) -> list[Message]:
     return list(Message.objects.claim(limit, queue=QUEUE))
+
+
+def of_no_row(build: Callable[..., Statement], server: Server, rows: Sequence[int], **how: Any) -> Statement:
+    return build(server, [-row for row in rows], **how)
 
 
 def ids(messages: list[Message]) -> list[int]:
@@ -103,6 +111,33 @@ def test_a_lowered_limit_is_kept_when_many_end_together(settings: SettingsWrappe
         *waiting[:5],
     ]
     assert len(claim()) == 5
+
+
+def test_a_message_to_which_somebody_has_given_a_second_ticket_hands_both_on(settings: SettingsWrapper) -> None:
+    configure(settings, group_limit=2)
+    send_many(4)
+    first, second = claim()
+    Message.objects.ack([second])
+    waiting = line()
+    Ticket.objects.filter(message_id=second.pk + 1).update(message_id=first.pk)
+    Message.objects.filter(pk=second.pk + 1).drop_all("unwanted")
+    first.ack()
+    assert tickets() == waiting
+    assert ids(claim()) == waiting
+
+
+def test_who_never_comes_first_in_a_busy_group_meets_an_error_of_djangos(
+    settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(settings, group_limit=2)
+    send_many(4)
+    first, _ = claim()
+    with monkeypatch.context() as others:
+        others.setattr(lanes_sql, "let_run", partial(of_no_row, lanes_sql.let_run))
+        with pytest.raises(OperationalError, match="repeat the transaction"):
+            first.ack()
+    first.ack()
+    assert len(claim()) == 1
 
 
 def test_no_more_tickets_stay_out_than_there_are_messages(settings: SettingsWrapper) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.test import override_settings
 
-from django_dbqueue.models import Group, Message, Ticket
+from django_dbqueue.models import Group, Message, Queue, Ticket
 from tests.factories import QUEUE, claim_one, row
 from tests.stepper.contenders import claim
 from tests.stepper.exploring import Explored
@@ -113,6 +113,47 @@ def test_a_group_that_is_resumed_while_its_message_ends_goes_on(explore: Callabl
         return Scene(actors, check)
 
     assert set(explore(world, preemptions=1).seen) == {"goes on"}
+
+
+@override_settings(DBQUEUE=TWO_AT_ONCE)
+def test_a_pause_while_another_pauses_and_resumes_leaves_no_ticket_to_a_message_that_waits(
+    explore: Callable[..., Explored],
+) -> None:
+    """Who has a ticket gets another one meanwhile, by a pause and a resume."""
+
+    def world() -> Scene:
+        first, second = send(), send()
+
+        def pause_and_resume() -> None:
+            Group.objects.pause(QUEUE, GROUP)
+            Message.objects.filter(pk=first.pk).drop_all("unwanted")
+            Group.objects.resume(QUEUE, GROUP)
+
+        def check(ended: Ended) -> str:
+            is_paused = Group.objects.get().is_paused
+            assert_lane_is_right(width=2, is_paused=is_paused)
+            assert [*may_run(), *waits()] == [second.pk]
+            return "waits" if is_paused else "may run"
+
+        return Scene({"operator": lambda: Group.objects.pause(QUEUE, GROUP), "another": pause_and_resume}, check)
+
+    assert "may run" in explore(world, preemptions=1).seen
+
+
+def test_two_first_pauses_of_a_queue_end_without_an_error(explore: Callable[..., Explored]) -> None:
+    """On MySQL, two who insert the same row at once may deadlock."""
+
+    def world() -> Scene:
+        def pause_and_resume() -> None:
+            Queue.objects.pause(QUEUE)
+            Queue.objects.resume(QUEUE)
+
+        def check(ended: Ended) -> str:
+            return "paused" if Queue.objects.get().is_paused else "open"
+
+        return Scene({"operator": lambda: Queue.objects.pause(QUEUE), "another": pause_and_resume}, check)
+
+    assert set(explore(world, preemptions=1).seen) == {"paused", "open"}
 
 
 @ends
