@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from django_dbqueue.exceptions import DBQueueError, ExportStopped, InvalidPipeline, LakeDamaged
-from django_dbqueue.spark.lake import COLUMNS
 from django_dbqueue.spark.manifests import first_line
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ class DeltaLog:
     def __init__(self, files: Files, lake: str) -> None:
         """Open the log, or make one without files; an error says why that can't be, and nothing was done then."""
         from deltalake import DeltaTable
+
+        from django_dbqueue.spark.lake import COLUMNS  # which imports PySpark
 
         self._root = files.root
         schema = _schema(COLUMNS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,6 +14,29 @@ import pytest
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {
+    "delta": "deltalake",
+    "health": "health_check",
+    "mysql": "MySQLdb",
+    "otel": "opentelemetry",
+    "postgres": "psycopg",
+    "progress": "rich",
+    "schedules": "cronsim",
+    "sentry": "sentry_sdk",
+    "spark": "pyspark",
+    "tasks": "django_tasks",
+    "testing": "factory",
+}
+_WITHOUT = """
+import sys
+for name in {others!r}:
+    sys.modules[name] = None
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["django_dbqueue"])
+import django
+django.setup()
+{use}
+"""
 GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org")
 
 
@@ -39,6 +64,25 @@ def test_each_extra_works_alone() -> None:
     done = subprocess.run([ROOT / "bin/release", "extras"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the extra spark works" in done.stderr
+
+
+@pytest.mark.parametrize("extra", PACKAGES)
+def test_what_needs_an_extra_imports_none_of_the_others_packages(extra: str) -> None:
+    """What the night asks with pip, asked of the checkout."""
+    uses = dict(re.findall(r'^  \[([a-z]+)\]="(.+)"$', (ROOT / "bin/release").read_text(), re.MULTILINE))
+    assert uses.keys() == PACKAGES.keys()
+    others = [package for name, package in PACKAGES.items() if name != extra]
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT.format(others=others, use=uses[extra])],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    missing = re.findall(
+        r"ModuleNotFoundError: No module named '(\w+)|^ModuleNotFoundError: import of (\w+)", done.stderr
+    )
+    assert done.returncode == 0 or {PACKAGES[extra]} == {one or other for one, other in missing}, done.stderr
 
 
 @pytest.fixture
