@@ -4,8 +4,8 @@
 signal                    arguments besides ``sender`` (the message model)
 ========================  ===========================================================================
 ``message_done``          queue, message_id, seconds (in the handler)
-``message_failed``        queue, message_id, error, attempt, delay (seconds until it is due again, or None)
-``message_died``          queue, message_id, error, attempt
+``message_failed``        queue, message_id, error, attempt, exception, delay (seconds until it is due again, or None)
+``message_died``          queue, message_id, error, attempt, exception
 ``message_rescued``       queue, message_ids, evidence
 ``message_ended``         message_id: it was dropped or rejected by itself, not in bulk, by an operator or its sender;
                           or acked by a supervisor whose child had died after the handler's return
@@ -16,8 +16,8 @@ signal                    arguments besides ``sender`` (the message model)
 ========================  ===========================================================================
 
 ``attempt``: how many deliveries were charged, the last one included. It is left out where a claim finds no read left,
-and where a stream buries a message. Where a handler raised something, ``sys.exception()`` is that while
-``message_failed`` and ``message_died`` are sent.
+and where a stream buries a message. ``exception``: what the handler raised, without the variables of its frames; left
+out, or None, where it raised nothing that this process has.
 """
 
 from __future__ import annotations

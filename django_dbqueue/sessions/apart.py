@@ -32,12 +32,15 @@ def apart(
     except DatabaseError as error:
         if not is_refused(error):
             raise
-        if len(some) == 1:
-            refused(some[0], error)
-            return
-        half = len(some) // 2
-        apart(some[:half], work, refused)
-        apart(some[half:], work, refused)
+        refusal = error
+    else:
+        return
+    if len(some) == 1:  # outside of the block: whoever reports something here isn't handling the server's error
+        refused(some[0], refusal)
+        return
+    half = len(some) // 2
+    apart(some[:half], work, refused)
+    apart(some[half:], work, refused)
 
 
 def name_refused(message_id: int, error: DatabaseError) -> None:

@@ -47,8 +47,11 @@ def send(name: str, sender: type, result: AnyResult) -> None:
         compat.signal(name).send_robust(sender, task_result=result)
 
 
-def send_end(message_id: int) -> None:
-    """Send the end of a task as its row has it; nothing for a message that is no task here, or has not ended."""
+def send_end(message_id: int, exception: BaseException | None = None) -> None:
+    """Send the end of a task as its row has it; nothing for a message that is no task here, or has not ended.
+
+    Meanwhile ``exception``, what the task raised, is being handled: Django's log reports it.
+    """
     from django_dbqueue.tasks.compat import TaskResultDoesNotExist
     from django_dbqueue.tasks.task_results import backend_of
 
@@ -59,11 +62,19 @@ def send_end(message_id: int) -> None:
         result = None if backend is None else backend.get_result(str(message_id))
     except TaskResultDoesNotExist:
         return
-    if result is not None and result.is_finished:
-        send("task_finished", type(backend), result)
+    if result is None or not result.is_finished:
+        return
+    announce = partial(send, "task_finished", type(backend), result)
+    if exception is None:
+        announce()
+        return
+    try:
+        raise exception
+    except BaseException:
+        announce()
 
 
-def _ended(*, message_id: int, **_: object) -> None:
+def _ended(*, message_id: int, exception: BaseException | None = None, **_: object) -> None:
     from django_dbqueue.models import Message
     from django_dbqueue.models.aliases import db_alias
 
@@ -71,6 +82,6 @@ def _ended(*, message_id: int, **_: object) -> None:
         return
     connection: Any = connections[db_alias(Message)]
     if connection.in_atomic_block and not is_only_a_testcase(connection):
-        transaction.on_commit(partial(send_end, message_id), using=connection.alias, robust=True)
+        transaction.on_commit(partial(send_end, message_id, exception), using=connection.alias, robust=True)
     else:
-        send_end(message_id)
+        send_end(message_id, exception)

@@ -17,6 +17,7 @@ from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, in_one_commit, prepare, verdict_after
+from django_dbqueue.worker.raised import forget_variables
 from django_dbqueue.worker.thread_connections import leave_clean, leave_demoted
 
 Verdicts = list[Verdict]
@@ -39,11 +40,19 @@ def _plainly(work: Callable[[], Verdicts]) -> Verdicts:
     return work()
 
 
+def _forgetting_variables(work: Callable[[], Verdicts]) -> Verdicts:
+    try:
+        return work()
+    except BaseException as error:
+        forget_variables(error)
+        raise
+
+
 def execute_batch(deliveries: Sequence[Delivery]) -> list[Ended]:
     """Run the handler in this thread; raise nothing, and leave no transaction open."""
     leave_demoted()
     try:
-        return attempt_batch(deliveries)
+        return attempt_batch(deliveries, _forgetting_variables)
     finally:
         leave_clean()
 

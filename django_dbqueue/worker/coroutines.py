@@ -30,6 +30,7 @@ from django_dbqueue.worker.gate import released, reserve
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.holding import CANCEL_PATIENCE, Holding
 from django_dbqueue.worker.payloads import read
+from django_dbqueue.worker.raised import forget_variables
 from django_dbqueue.worker.resources import LEFT_WITHIN, Resources
 from django_dbqueue.worker.sync_threads import Calls, SyncThreads
 
@@ -71,6 +72,7 @@ class CoroutineJob:
 
     def verdict_after(self, error: BaseException) -> Verdict:
         """Return what follows from what has ended the handler."""
+        forget_variables(error)
         if self.reason == LOST:
             return NOTHING
         if self.reason == STOP and isinstance(error, asyncio.CancelledError):

@@ -64,7 +64,7 @@ class Delivery:
     when_ended: Callable[[], object] | None = field(default=None, init=False)
     """What its runner does when the ack, or the drop, is committed."""
     raised: BaseException | None = field(default=None, init=False)
-    """What its attempt raised, until its failure or death is reported."""
+    """What its attempt raised, for those who report it."""
     followers: Followers | None = field(default=None, init=False)
     """Those of its group that run after it, if any were taken along."""
     claim: Claim = field(init=False)

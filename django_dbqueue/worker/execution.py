@@ -26,6 +26,7 @@ from django_dbqueue.sessions.retry import is_victim
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.lent_threads import in_own_loop
 from django_dbqueue.worker.payloads import read
+from django_dbqueue.worker.raised import forget_variables
 from django_dbqueue.worker.resources import managed
 from django_dbqueue.worker.returned import kept_of
 from django_dbqueue.worker.thread_connections import leave_clean, leave_demoted
@@ -61,6 +62,7 @@ def execute(delivery: Delivery) -> Verdict:
     try:
         return attempt(delivery)
     except BaseException as error:
+        forget_variables(error)
         return verdict_after(delivery, error)
     finally:
         leave_clean()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from django_dbqueue import conf, hooks, signals
@@ -58,7 +56,6 @@ class Finisher:
 
     def suspended(self, delivery: Delivery, verdict: Verdict) -> None:
         """Finish a delivery whose handler suspended its message, which --drain waits for if that is short."""
-        delivery.raised = None
         self._board.count("suspended")
         if delivery.message.suspended < AWAITED:
             self._board.expect_retry(time.monotonic() + delivery.message.suspended)
@@ -67,7 +64,6 @@ class Finisher:
 
     def done_before(self, delivery: Delivery, verdict: Verdict) -> None:
         """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
-        delivery.raised = None
         self._holding.drop(delivery)
         self._board.count("done")
         first_line = verdict.error.splitlines()[0] if verdict.error else ""
@@ -76,7 +72,7 @@ class Finisher:
 
     def undecided(self, delivery: Delivery) -> None:
         """Finish a delivery whose ack got no reply, and whose row, which would show the outcome, is gone."""
-        message, delivery.raised = delivery.message, None
+        message = delivery.message
         self._holding.drop(delivery)
         if not message.lease_lost:
             self._board.count("done")
@@ -84,13 +80,12 @@ class Finisher:
 
     def left(self, delivery: Delivery) -> None:
         """Let go of a delivery of which the database refused to record any end: its lease ends."""
-        delivery.when_ended = delivery.raised = None
+        delivery.when_ended = None
         self._holding.drop(delivery)
 
     def other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
         """Finish a delivery whose verdict was no ack, and was settled if its claim was still ``held``."""
         message = delivery.message
-        error, delivery.raised = delivery.raised, None  # whose frames hold the payload
         self._holding.drop(delivery)
         if verdict.verb != "drop" or not held:
             delivery.when_ended = None
@@ -98,7 +93,10 @@ class Finisher:
             delivery.lose(verdict.verb)
             return
         message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
-        fields = {"queue": message.queue, "message_id": message.pk, "error": verdict.error}
+        fields = {
+            "queue": message.queue, "message_id": message.pk, "error": verdict.error, "attempt": delivery.reads,
+            "exception": delivery.raised,
+        }  # fmt: skip
         if verdict.verb == "release":
             self._board.count("given_back")
         elif verdict.verb == "drop":
@@ -108,12 +106,11 @@ class Finisher:
             self._board.count("cut_off")
         elif verdict.verb == "reject" or delivery.is_last:
             self._board.count("died")
-            _while_handling(error, partial(signals.message_died.send, Message, **fields, attempt=delivery.reads))
+            signals.message_died.send(Message, **fields)
         else:
             self._board.count("failed")
             self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
-            send = partial(signals.message_failed.send, Message, **fields, attempt=delivery.reads)
-            _while_handling(error, partial(send, delay=verdict.delay))
+            signals.message_failed.send(Message, **fields, delay=verdict.delay)
 
 
 def _notify_runner(delivery: Delivery) -> None:
@@ -124,16 +121,3 @@ def _notify_runner(delivery: Delivery) -> None:
             notify()
         except (Exception, SystemExit):
             logger.exception("message %s has ended, but telling of it failed", delivery.claim.id)
-
-
-def _while_handling(error: BaseException | None, send: Callable[[], object]) -> None:
-    """Send a signal while the error that caused it is being handled: a listener's log finds it there."""
-    if error is None:
-        send()
-        return
-    trace = error.__traceback__
-    try:
-        raise error
-    except BaseException:
-        error.__traceback__ = trace  # without this function
-        send()

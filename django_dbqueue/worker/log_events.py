@@ -6,7 +6,6 @@ Payloads are never logged; what a handler raised is, with the texts of its excep
 from __future__ import annotations
 
 import logging
-import sys
 from typing import Any
 
 from django_dbqueue import conf, signals
@@ -40,10 +39,8 @@ def _log(
     logger.log(level, text, *args, exc_info=raised, extra={"event": event, "fields": fields})
 
 
-def _raised() -> BaseException | None:
-    """Return what the handler raised, unless it decided so."""
-    error = sys.exc_info()[1]
-    return None if isinstance(error, Retry | Reject) else error
+def _unless_decided(exception: BaseException | None) -> BaseException | None:
+    return None if isinstance(exception, Retry | Reject) else exception
 
 
 def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
@@ -54,22 +51,27 @@ def _done(*, queue: str, message_id: int, seconds: float, **_: object) -> None:
 
 
 def _failed(
-    *, queue: str, message_id: int, error: str, delay: float | None, attempt: int | None = None, **_: object
-) -> None:
+    *, queue: str, message_id: int, error: str, delay: float | None, attempt: int | None = None,
+    exception: BaseException | None = None, **_: object,
+) -> None:  # fmt: skip
     again = "at once" if delay is None else f"in {delay:.1f} s"
     with_trace = conf.get("LOG_RETRIES") == conf.TRACEBACK or logger.isEnabledFor(logging.DEBUG)
     _log(
         logging.WARNING, "failed", "message %s of %s failed%s, retried %s: %s",
         message_id, queue, _at(attempt), again, _first_line(error),
-        raised=_raised() if with_trace else None,
+        raised=_unless_decided(exception) if with_trace else None,
         queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error), delay=delay,
     )  # fmt: skip
 
 
-def _died(*, queue: str, message_id: int, error: str, attempt: int | None = None, **_: object) -> None:
+def _died(
+    *, queue: str, message_id: int, error: str, attempt: int | None = None, exception: BaseException | None = None,
+    **_: object,
+) -> None:  # fmt: skip
     _log(
         logging.ERROR, "died", "message %s of %s is dead%s: %s", message_id, queue, _at(attempt), _first_line(error),
-        raised=_raised(), queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error),
+        raised=_unless_decided(exception),
+        queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error),
     )  # fmt: skip
 
 

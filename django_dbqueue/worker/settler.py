@@ -74,7 +74,6 @@ class Settler:
             if verdict.verb == "acked":
                 self._finish.announce_done(delivery, seconds)
         elif delivery.superseded:
-            delivery.raised = None
             self._holding.drop(delivery)
         elif verdict.verb == "ack":
             delivery.result = verdict.result
@@ -93,7 +92,6 @@ class Settler:
         self._acks = {kind: [each for each in acks if each[0] is not delivery] for kind, acks in self._acks.items()}
         self._others = [each for each in self._others if each[0] is not delivery]
         if len(self) < before:
-            delivery.raised = None
             self._holding.drop(delivery)
 
     def release(self, deliveries: list[Delivery]) -> None:
@@ -143,13 +141,16 @@ class Settler:
 
     def _settle_other(self, delivery: Delivery, verdict: Verdict) -> None:
         session, claim = self._session, delivery.claim
+        refusal: DatabaseError | None = None
         try:
             change = with_failures(session, change_of(session.server, verdict), [delivery.message.queue])
             held = bool(settle_claims(session, change, [claim], ties=_ties_of([delivery])))
         except DatabaseError as error:
             if not is_refused(error):
                 raise
-            self._settle_otherwise(delivery, verdict, error)
+            refusal = error
+        if refusal is not None:  # what is reported now is not this error's doing
+            self._settle_otherwise(delivery, verdict, refusal)
             del self._others[0]
             return
         settled, gone = self._settled_before([] if held else [claim])
@@ -218,6 +219,7 @@ class Settler:
         for delivery, _ in part:
             delivery.ack_sent = True
         claims = [delivery.claim for delivery, _ in part]
+        refusal: Error | None = None
         try:
             then = partial(keep, session, results) if results else None
             ties = _ties_of(delivery for delivery, _ in part)
@@ -227,7 +229,9 @@ class Settler:
                 _unsend(part, sent_before)
             if not is_refused(error):
                 raise
-            self._flush_apart(acks, part, error)
+            refusal = error
+        if refusal is not None:
+            self._flush_apart(acks, part, refusal)
             return
         settled, gone = self._settled_before([claim for claim in claims if claim.id not in done])
         del acks[: len(part)]

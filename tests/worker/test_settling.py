@@ -11,7 +11,6 @@ from django.db import OperationalError, connections
 from django_dbqueue import signals
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import server_of
-from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.lifecycle.settle_many import settle_claims
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -19,7 +18,7 @@ from django_dbqueue.statements import moves_sql
 from django_dbqueue.worker import settler as settler_module
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
-from django_dbqueue.worker.execution import ACK, Verdict, attempt, verdict_after
+from django_dbqueue.worker.execution import ACK, Verdict, attempt
 from django_dbqueue.worker.settler import Settler
 from tests.factories import QUEUE, as_claimed, claim_one, held, row, rows
 
@@ -139,25 +138,6 @@ def test_after_a_deadlock_a_claim_that_was_lost_in_between_is_no_reply_that_was_
     settler.flush()
     signals.ack_undecided.disconnect(hear)
     assert (lost, undecided) == (([(message.pk, "ack")], []) if is_victim else ([], [message.pk]))
-
-
-@pytest.mark.parametrize("end", ["failed", "died", "lost", "superseded"])
-def test_what_a_handler_raised_is_let_go_of_when_it_was_reported(settler: Settler, board: Board, end: str) -> None:
-    """Its frames hold the delivery, and the payload."""
-    delivery = begin(settler, held())
-    try:
-        raise (UndecodableMessage if end == "died" else ValueError)("as told")
-    except Exception as error:
-        verdict = verdict_after(delivery, error)
-    assert delivery.raised is not None
-    if end == "lost":
-        Message.objects.filter(pk=delivery.claim.id).requeue()
-    if end == "superseded":
-        delivery.superseded = True
-    settler.add(delivery, verdict, 0.0)
-    settler.flush()
-    assert delivery.raised is None
-    assert board.counter("failed") + board.counter("died") == (end in ("failed", "died"))
 
 
 @pytest.mark.parametrize("release", [Message.release, lambda message: Message.objects.release([message])])
