@@ -49,6 +49,15 @@ class LeftBehind:
         now = time.monotonic()
         return [each for each in keys if self._until.get(each, 0.0) <= now]
 
+    def lately(self) -> list[Any]:
+        """Return those that were refused lately."""
+        now = time.monotonic()
+        return [key for key, until in self._until.items() if until > now]
+
+    def forget(self, key: Any) -> None:
+        """Forget that a row was refused: what found that out was undone, with all else that it did."""
+        self._until.pop(key, None)
+
     def without(self, session: DjangoSession, keys: Iterable[Any]) -> list[Any]:
         """Return those that may leave, as far as is known, having named the others; in the transaction that deletes."""
         free = self.unmet(keys)

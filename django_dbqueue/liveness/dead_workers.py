@@ -77,9 +77,7 @@ class Guardian:
         here = self.server()
         if not here:
             return 0
-        late = late_workers(self._session, here)
-        may_go = set(self._left.unmet(worker.id for worker in late))
-        late = [worker for worker in late if worker.id in may_go]
+        late = late_workers(self._session, here, without=self._left.lately())
         gone, now = self._gone(late), time.monotonic()
         self._gone_since = {
             key: self._gone_since.get(key, now) for worker in late if worker in gone for key in [_unjudged(worker)]
@@ -141,7 +139,11 @@ class Guardian:
     def _judge(self, worker: Late) -> int:
         rescued = 0
         while True:
-            messages, is_all = self._session.outermost(partial(self._rescue_some, worker))
+            try:
+                messages, is_all = self._session.outermost(partial(self._rescue_some, worker))
+            except BaseException:
+                self._left.forget(worker.id)
+                raise
             _announce(messages, worker.evidence)
             rescued += len(messages)
             if is_all or not messages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -46,15 +47,19 @@ def workers(session: DjangoSession) -> QuerySet[Worker]:
     return Worker.objects.using(session.using)
 
 
-def late_rows(session: DjangoSession, here: str) -> QuerySet[Worker, tuple[Any, ...]]:
+def late_rows(session: DjangoSession, here: str, without: Sequence[int] = ()) -> QuerySet[Worker, tuple[Any, ...]]:
     """Return those of this server whose next beat is late, the latest first, each with the database's clock."""
-    late = workers(session).filter(server=here, late_at__lt=DbNow()).order_by("late_at")[:AT_ONCE]
+    late = workers(session).filter(server=here, late_at__lt=DbNow())
+    if without:
+        late = late.exclude(pk__in=without)
+    late = late.order_by("late_at")[:AT_ONCE]
     return late.values_list(*Late._fields[:-1], "beat_every", DbNow(output_field=UTCDateTimeField()))
 
 
-def late_workers(session: DjangoSession, here: str) -> list[Late]:
+def late_workers(session: DjangoSession, here: str, without: Sequence[int]) -> list[Late]:
     """Return the same as workers, each with whether it has missed three beats."""
-    return [Late._make((*row, is_overdue(row[1], every, now))) for *row, every, now in late_rows(session, here)]
+    rows = late_rows(session, here, without)
+    return [Late._make((*row, is_overdue(row[1], every, now))) for *row, every, now in rows]
 
 
 def is_overdue(beat_at: datetime, beat_every: float, now: datetime) -> bool:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.liveness import dead_workers as guardian_module
+from django_dbqueue.liveness import late_workers
 from django_dbqueue.liveness.dead_workers import PERSISTS, Guardian
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
@@ -255,6 +257,39 @@ if settings.TEST_DATABASE != "sqlite":
             assert (guardian.check(), guardian.suspects) == (0, 0)
         assert [status for status, _ in states()] == ["n"] * 2
         assert "left in the table, though its time is over: worker" in caplog.text
+
+    def test_rows_that_are_held_hide_no_worker_that_died_after_theirs(
+        session: BaseDatabaseWrapper, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(late_workers, "AT_ONCE", 1)
+        claim(1)
+        worker_without_beats(session)
+        end(session)
+        guardian = Guardian(DjangoSession("default"))
+        with refusing("DELETE", f"OLD.id = {WORKER}", table=Worker._meta.db_table):
+            assert check_twice(guardian, clock) == 1
+            Worker.objects.filter(pk=WORKER).update(late_at=F("late_at") - timedelta(hours=1))
+            columns = Worker.objects.values().get(pk=WORKER)
+            Worker.objects.create(**{**columns, "id": WORKER + 1, "late_at": DbNow()})
+            claim(1, worker_id=WORKER + 1)
+            assert check_twice(guardian, clock) == 1
+
+    def test_a_worker_whose_rescue_was_undone_is_judged_again(
+        session: BaseDatabaseWrapper, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        guardian, rescue = suspecting(session, clock), Guardian._rescue_some
+
+        def undone(self: Guardian, worker: Any) -> None:
+            with transaction.atomic():
+                rescue(self, worker)
+                raise OperationalError("as told")
+
+        with refusing("DELETE", f"OLD.id = {WORKER}", table=Worker._meta.db_table):
+            with monkeypatch.context() as outage:
+                outage.setattr(Guardian, "_rescue_some", undone)
+                with pytest.raises(OperationalError):
+                    guardian.check()
+            assert guardian.check() == 1
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)
