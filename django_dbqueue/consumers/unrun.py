@@ -114,16 +114,17 @@ def _parts(value: Any) -> list[object]:
     if dataclasses.is_dataclass(kind):
         with suppress(Exception):  # a field that is a property may raise anything
             parts += [getattr(value, each.name, None) for each in dataclasses.fields(kind)]
-    if issubclass(kind, UserList | UserDict):
-        parts.append(value.data)
-    elif issubclass(kind, ChainMap):
-        parts += value.maps
-    elif issubclass(kind, dict):
-        parts += [*dict.keys(value), *dict.values(value)]
-    elif issubclass(kind, MappingProxyType):
-        parts += [*value, *value.values()]
-    elif issubclass(kind, _LISTS):
-        parts += value
+    with suppress(Exception):  # a class of somebody's may have made anything of it
+        if issubclass(kind, UserList | UserDict):
+            parts.append(value.data)
+        elif issubclass(kind, ChainMap):
+            parts += value.maps
+        elif issubclass(kind, dict):
+            parts += [*dict.keys(value), *dict.values(value)]
+        elif issubclass(kind, MappingProxyType):
+            parts += [*value, *value.values()]
+        elif issubclass(kind, _LISTS):
+            parts += next(each for each in _LISTS if issubclass(kind, each)).__iter__(value)
     return parts
 
 

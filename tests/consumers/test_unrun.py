@@ -193,6 +193,30 @@ def test_what_makes_its_parts_as_they_are_read_is_not_evaluated() -> None:
     assert "with a generator" in (unrun_text("shop.handle", [Page(), Endless(), generate()]) or "")
 
 
+def test_a_container_that_fails_when_it_is_read_is_no_failure_of_what_returned_it() -> None:
+    class Reading(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            raise RuntimeError("as told")
+
+    class Empty(UserList[int]):
+        def __init__(self) -> None:
+            """Make one without what others have."""
+
+    class Failing(UserDict[str, int]):
+        @property
+        def data(self) -> dict[str, int]:  # type: ignore[override]
+            raise RuntimeError("as told")
+
+        @data.setter
+        def data(self, value: object) -> None:
+            """Keep nothing."""
+
+    for value in (Reading([1]), Empty(), Failing()):
+        refuse_unrun("it", value)
+    with pytest.raises(TypeError, match="a Reading with a generator"):
+        refuse_unrun("it", Reading([generate()]))  # type: ignore[list-item]
+
+
 def test_a_deep_value_is_searched() -> None:
     deep: Any = generate()
     for _ in range(100_000):
