@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db.utils import DatabaseErrorWrapper
 
 from django_dbqueue.databases import means
-from django_dbqueue.worker.traces import Trace, trace_in
+from django_dbqueue.worker.traces import may_be_read_only
 
 REFUSED_AT: Final[dict[str, float]] = {}
 """When a server last refused to write, by alias and the monotonic clock."""
@@ -30,8 +30,8 @@ class RefusalsNoted(DatabaseErrorWrapper):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Note a refusal, unless the handler may have made its own session read-only."""
-        if error is not None and means(error, "demoted") and trace_in(self._connection) != Trace.CHANGE:
+        """Note a refusal, unless the handler may have made its own session or transaction read-only."""
+        if error is not None and means(error, "demoted") and not may_be_read_only(self._connection):
             REFUSED_AT[self._connection.alias] = time.monotonic()
         super().__exit__(kind, error, traceback)
 

@@ -26,9 +26,11 @@ class Trace(IntEnum):
     """What of a session has to be undone."""
 
     NOTHING = 0
-    LOCKS = 1
+    READ_ONLY = 1
+    """Nothing, but a transaction was to be read-only: that a write is refused says nothing of the server."""
+    LOCKS = 2
     """Locks by name, which the session holds until it is told, or ends."""
-    CHANGE = 2
+    CHANGE = 3
     """The session isn't as the project made it, and must end."""
 
 
@@ -43,6 +45,7 @@ _HARMLESS: Final = re.compile(
     r"VACUUM|REINDEX|CLUSTER|COMMENT|GRANT|REVOKE|COPY|FETCH|MOVE|CLOSE|NOTIFY|REFRESH|CHECKPOINT"
 )
 """First words of statements that change no session. A transaction left open is noticed elsewhere."""
+_READ_ONLY: Final = re.compile(r"(?:BEGIN|START|SET)\b.*READ[\s_]+ONLY\b", re.IGNORECASE | re.DOTALL)
 _TEMPORARY: Final = re.compile(r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL)\s+)?TEMP", re.IGNORECASE)
 
 
@@ -93,7 +96,7 @@ def is_as_made(connection: Any) -> bool:
         return True
     if noted.trace == Trace.CHANGE or noted.of_driver != _of_driver(connection):
         return False
-    if noted.trace == Trace.NOTHING:
+    if noted.trace in (Trace.NOTHING, Trace.READ_ONLY):
         return True
     with connection.cursor() as cursor:
         cursor.execute(terms_of(connection.vendor).traces.release)
@@ -101,10 +104,12 @@ def is_as_made(connection: Any) -> bool:
     return True
 
 
-def trace_in(connection: Any) -> Trace:
-    """Return what of the session would have to be undone now."""
+def may_be_read_only(connection: Any) -> bool:
+    """Return whether the session, or a transaction of it, may be read-only by the handler's doing."""
     noted = _noted(connection)
-    return Trace.NOTHING if noted is None else noted.trace
+    return noted is not None and (
+        noted.trace in (Trace.READ_ONLY, Trace.CHANGE) or noted.of_driver != _of_driver(connection)
+    )
 
 
 def _noted(connection: Any) -> Noted | None:
@@ -142,7 +147,7 @@ def _trace_of_one(vendor: str, sql: str) -> Trace:
     if _TEMPORARY.match(sql):
         return Trace.CHANGE
     if word in traces.asks_by or word == "CREATE" or _HARMLESS.fullmatch(word) or traces.harmless.match(sql):
-        return _trace_of_calls(traces, sql)
+        return max(_trace_of_calls(traces, sql), Trace.READ_ONLY if _READ_ONLY.match(sql) else Trace.NOTHING)
     return Trace.CHANGE
 
 

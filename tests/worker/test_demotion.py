@@ -108,13 +108,30 @@ if settings.TEST_DATABASE in READ_ONLY:
             pool.shutdown()
         assert Queue.objects.filter(name="written").exists()
 
-    def test_a_session_that_its_handler_made_read_only_demotes_no_server(threads: Callable[..., Any]) -> None:
-        threads(1, open_session)
+    def make_read_only() -> None:
+        with connections["default"].cursor() as cursor:
+            cursor.execute(READ_ONLY[settings.TEST_DATABASE])
+        write_unnoticed()
 
-        def make_read_only() -> None:
-            with connections["default"].cursor() as cursor:
-                cursor.execute(READ_ONLY[settings.TEST_DATABASE])
+    def begin_read_only() -> None:
+        with suppress(Error), connections["default"].cursor() as cursor:
+            cursor.execute("START TRANSACTION READ ONLY")
+            write()
 
-        for step in (open_session, make_read_only, write_unnoticed):
+    def have_the_driver_begin_read_only() -> None:
+        connections["default"].connection.read_only = True
+        write_in_a_transaction()
+
+    @pytest.mark.parametrize(
+        "work",
+        [make_read_only, begin_read_only]
+        + ([have_the_driver_begin_read_only] if settings.TEST_DATABASE == "postgres" else []),
+    )
+    def test_what_its_handler_made_read_only_demotes_no_server(
+        threads: Callable[..., Any], work: Callable[[], None]
+    ) -> None:
+        for step in (open_session, leave_clean):
+            threads(1, step)
+        for step in (open_session, work):
             threads(0, step)
         assert not threads(1, lambda: is_demoted(connections["default"]))

@@ -170,11 +170,30 @@ NOTHING = {
 }
 
 
+READ_ONLY = {
+    "mysql": [
+        "SET TRANSACTION READ ONLY",
+        "START TRANSACTION READ ONLY",
+        "start transaction with consistent snapshot, read only",
+    ],
+    "postgresql": [
+        "BEGIN READ ONLY",
+        "BEGIN ISOLATION LEVEL SERIALIZABLE,\n READ  ONLY",
+        "SET LOCAL transaction_read_only = on",
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("trace", "vendor", "text"),
     [
         (trace, vendor, text)
-        for trace, texts in ((Trace.CHANGE, CHANGES), (Trace.LOCKS, LOCKS), (Trace.NOTHING, NOTHING))
+        for trace, texts in (
+            (Trace.CHANGE, CHANGES),
+            (Trace.LOCKS, LOCKS),
+            (Trace.READ_ONLY, READ_ONLY),
+            (Trace.NOTHING, NOTHING),
+        )
         for vendor in texts
         for text in texts[vendor]
     ],
