@@ -8,7 +8,6 @@ import signal
 import sys
 from typing import Final, NoReturn
 
-from django_dbqueue import hooks
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.child_loop import ChildLoop
@@ -46,7 +45,6 @@ def be_child(
     if index == 0:  # one thread for all children
         unserved.start()
     code = loop.run()
-    hooks.flush()
     unserved.stop()
     end_within(options.grace, code)
     detachment.wait()

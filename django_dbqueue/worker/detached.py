@@ -61,6 +61,7 @@ class Detachment:
 
     def _before(self) -> None:
         """Keep the drivers' connections alive: those of other threads would be closed when these vanish in the fork."""
+        last_words.write_out()
         self._lock.acquire()
         self._sessions = [each.connection for each in self._wrappers if each.connection is not None]
 

@@ -33,6 +33,7 @@ class _Fork(popen_fork.Popen):
         try:
             ends += os.pipe()
             ends += os.pipe()
+            last_words.write_out()
             self.pid = os.fork()
         except OSError:
             close(ends)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import queue
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -12,24 +14,54 @@ from django_dbqueue import hooks
 
 _all_handlers: Final[list[Any]] = vars(logging)["_handlerList"]  # what logging.shutdown() goes through
 WITHIN: Final = 2.0
-"""Seconds: the process ends all the same if a handler, or standard output's reader, hangs."""
+"""Seconds: the process ends, or forks, all the same if a handler, or standard output's reader, hangs."""
 
 
 def flush() -> None:
     """Write all of it within ``WITHIN`` seconds; raise nothing. Not for signal handlers: Thread.start() takes locks."""
+    _within(_flush)
+
+
+def write_out() -> None:
+    """Write what handlers and standard output hold, likewise, before a fork: the copy would write it once more."""
+    _within(_write_out)
+
+
+def _within(work: Callable[[], None]) -> None:
     with suppress(RuntimeError, MemoryError):  # no thread can be started: whatever hangs would hang this one
-        writer = threading.Thread(target=_flush, name="dbqueue-last-words", daemon=True)
+        writer = threading.Thread(target=work, name="dbqueue-last-words", daemon=True)
         writer.start()
         writer.join(WITHIN)
 
 
+def _handlers() -> list[Any]:
+    return [reference() for reference in reversed(_all_handlers)]  # newest first, as at shutdown
+
+
 def _flush() -> None:
-    handlers: list[Any] = [reference() for reference in reversed(_all_handlers)]  # newest first, as at shutdown
-    for handler in handlers:
+    for handler in _handlers():
         if (listener := getattr(handler, "listener", None)) is not None:  # a QueueHandler's, from Python 3.12 on
             with suppress(Exception):
-                listener.stop()
-    for each in (*handlers, sys.stdout, sys.stderr):
+                _end(listener)
+    _write_out()
+    hooks.flush()
+
+
+def _write_out() -> None:
+    for each in (*_handlers(), sys.stdout, sys.stderr):
         with suppress(Exception):
             each.flush()
-    hooks.flush()
+
+
+def _end(listener: Any) -> None:
+    """Have a listener write what is in its queue; the one of another process, which forked this one, goes on."""
+    waiting: Any = listener.queue
+    if listener._thread is not None and listener._thread.is_alive():
+        listener.stop()
+    elif isinstance(waiting, queue.Queue | queue.SimpleQueue):  # nobody reads this copy of it
+        with suppress(queue.Empty):
+            while True:
+                listener.handle(waiting.get_nowait())
+    else:  # multiprocessing's: a thread of this process hands its records on
+        waiting.close()
+        waiting.join_thread()

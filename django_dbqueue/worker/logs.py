@@ -18,6 +18,7 @@ from typing import Any, Literal
 from django.utils.log import AdminEmailHandler
 
 from django_dbqueue import hooks
+from django_dbqueue.worker.mailing import MailingHandler
 
 Format = Literal["text", "json"]
 
@@ -91,7 +92,7 @@ def set_up(how: Format | None, verbosity: int) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if how == "json" else TextFormatter())
     package = logging.getLogger("django_dbqueue")
-    package.handlers = [handler, *_mailers()]
+    package.handlers = [handler, *([MailingHandler(mailers)] if (mailers := _mailers()) else [])]
     package.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
     package.propagate = False
 

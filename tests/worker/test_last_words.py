@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import os
+import queue
 import threading
 import time
 from collections.abc import Iterator
+from logging.handlers import MemoryHandler, QueueHandler, QueueListener
+from typing import Any
 
 import pytest
 
 from django_dbqueue.worker import last_words
+from django_dbqueue.worker.fork import ChildProcess
+from tests.patience import patience
 
 
 class Held(logging.Handler):
@@ -26,6 +33,17 @@ class Held(logging.Handler):
             raise RuntimeError("no log server")
         self.may_flush.wait(60)
         self.flushed.set()
+
+
+class Kept(logging.Handler):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.kept.append(record.getMessage())
 
 
 @pytest.fixture
@@ -52,3 +70,47 @@ def test_one_that_hangs_holds_the_end_up_for_two_seconds(held: Held, monkeypatch
     last_words.flush()
     assert not held.flushed.is_set()
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_what_a_listener_has_to_write_is_written_by_its_process_or_by_this_copy_of_its_queue(*, is_here: bool) -> None:
+    """A listener's thread doesn't survive a fork."""
+    waiting: queue.Queue[Any] = queue.Queue()
+    target, handler = Kept(), QueueHandler(waiting)
+    listener = handler.listener = QueueListener(waiting, target)  # as dictConfig does from Python 3.12 on
+    if is_here:
+        listener.start()
+    handler.emit(logging.makeLogRecord({"msg": "last"}))
+    last_words.flush()
+    assert target.kept == ["last"]
+    handler.close()
+
+
+def test_the_listener_of_another_process_goes_on_and_gets_what_this_one_has() -> None:
+    context = multiprocessing.get_context("fork")
+    waiting: Any = context.Queue()
+
+    def end() -> None:
+        handler = QueueHandler(waiting)
+        handler.listener = QueueListener(waiting, Kept())
+        handler.emit(logging.makeLogRecord({"msg": "last"}))
+        last_words.flush()
+        os._exit(0)
+
+    child = context.Process(target=end)
+    child.start()
+    assert waiting.get(timeout=patience(60)).msg == "last"
+    child.join()
+    assert waiting.empty()
+
+
+def test_what_was_kept_before_a_fork_is_written_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with os.fdopen(os.dup(2), "w") as stream:
+        handler = MemoryHandler(100, target=logging.StreamHandler(stream))
+        handler.emit(logging.makeLogRecord({"msg": "before", "levelno": logging.INFO}))
+        child = ChildProcess(target=print, args=("child",))
+        child.start()
+        child.join()
+        handler.flush()
+        handler.close()
+    assert capfd.readouterr().err.count("before") == 1
