@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
@@ -14,11 +15,11 @@ from django.db.backends.utils import CursorWrapper
 
 from django_dbqueue import conf
 from django_dbqueue.databases import Statement, means, server_of
-from django_dbqueue.databases.retries import SECONDS, StartAgain
+from django_dbqueue.databases.retries import SECONDS, StartAgain, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
-from django_dbqueue.sessions.doubts import retried
-from django_dbqueue.sessions.retry import Overtaken, is_passing
+from django_dbqueue.sessions.doubts import judged
+from django_dbqueue.sessions.retry import Overtaken, is_doubtful, is_passing
 from django_dbqueue.sessions.snapshots import seeing_what_is
 from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
 
@@ -156,11 +157,19 @@ class DjangoSession:
         So a wait for a lock that has used up the server's own limit (50 s on MySQL) is not retried. Unless ``passing``
         is given, an error that may be about a row is judged by repeating the work.
         """
+        began = time.monotonic()
         try:
             if in_callers_transaction(connection := connections[self.using]):
                 with seeing_what_is(connection):
                     return work()
-            return retried(self.using, work, passing, within)
+            try:
+                return work()
+            except Exception as error:
+                if passing is is_passing and is_doubtful(error):
+                    return judged(self.using, work, error)
+                if not passing(error) or time.monotonic() - began >= within:
+                    raise
+            return again(work, passing, within=within, tried=1, began=began)
         except StartAgain as error:
             raise Overtaken from error
 

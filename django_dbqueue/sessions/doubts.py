@@ -14,26 +14,12 @@ from typing import Any, Final, TypeVar
 from django.apps import apps
 from django.db import DatabaseError, Error
 
-from django_dbqueue.databases.retries import again
-from django_dbqueue.sessions.retry import distinct, is_doubtful, is_passing, judge_refused
+from django_dbqueue.sessions.retry import distinct, judge_refused
 
 Result = TypeVar("Result")
 
 PAUSES: Final = (0.05, 0.2)
 """Seconds before each repetition."""
-
-
-def retried(using: str, work: Callable[[], Result], passing: Callable[[BaseException], bool], within: float) -> Result:
-    """Run ``work`` in a transaction of its own, and again as ``DjangoSession.outermost`` says."""
-    began = time.monotonic()
-    try:
-        return work()
-    except Exception as error:
-        if passing is is_passing and is_doubtful(error):
-            return judged(using, work, error)
-        if not passing(error) or time.monotonic() - began >= within:
-            raise
-    return again(work, passing, within=within, tried=1, began=began)
 
 
 def judged(using: str, work: Callable[[], Result], error: Exception) -> Result:
@@ -47,10 +33,10 @@ def judged(using: str, work: Callable[[], Result], error: Exception) -> Result:
             raise error
         try:
             return work()
-        except DatabaseError as repeated:
-            if distinct(repeated) != distinct(error):
+        except DatabaseError as again:
+            if distinct(again) != distinct(error):
                 raise
-            error = repeated
+            error = again
     judge_refused(error)
     return work()  # it may go on without the row now
 

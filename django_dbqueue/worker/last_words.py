@@ -54,7 +54,7 @@ def _write_out() -> None:
 
 
 def _end(listener: Any) -> None:
-    """Have a listener write what is in its queue; the one of another process, which forked this one, goes on."""
+    """Have a listener write what is in its queue; the one of another process, which forked this one, continues."""
     waiting: Any = listener.queue
     if listener._thread is not None and listener._thread.is_alive():
         listener.stop()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 _OF_A_COROUTINE: Final = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
-"""Flags of frames that may be suspended, and go on: up to Python 3.12, clearing one would end it."""
+"""Flags of frames that may be suspended, and continue: up to Python 3.12, clearing one would end it."""
 
 
 def forget_variables(error: BaseException) -> None:

@@ -10,7 +10,6 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F
 
 from django_dbqueue.databases import server_of
 from django_dbqueue.lifecycle.claimer import Claimer
@@ -268,28 +267,26 @@ if settings.TEST_DATABASE != "sqlite":
         guardian = Guardian(DjangoSession("default"))
         with refusing("DELETE", f"OLD.id = {WORKER}", table=Worker._meta.db_table):
             assert check_twice(guardian, clock) == 1
-            Worker.objects.filter(pk=WORKER).update(late_at=F("late_at") - timedelta(hours=1))
-            columns = Worker.objects.values().get(pk=WORKER)
-            Worker.objects.create(**{**columns, "id": WORKER + 1, "late_at": DbNow()})
+            Worker.objects.create(**Worker.objects.values().get(pk=WORKER) | {"id": WORKER + 1, "late_at": DbNow()})
             claim(1, worker_id=WORKER + 1)
             assert check_twice(guardian, clock) == 1
 
     def test_a_worker_whose_rescue_was_undone_is_judged_again(
         session: BaseDatabaseWrapper, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        guardian, rescue = suspecting(session, clock), Guardian._rescue_some
+        guardian, rescue, outages = suspecting(session, clock), Guardian._rescue_some, [OperationalError("as told")]
 
-        def undone(self: Guardian, worker: Any) -> None:
+        def undone(self: Guardian, worker: Any) -> Any:
             with transaction.atomic():
-                rescue(self, worker)
-                raise OperationalError("as told")
+                rescued = rescue(self, worker)
+                if outages:
+                    raise outages.pop()
+                return rescued
 
-        with refusing("DELETE", f"OLD.id = {WORKER}", table=Worker._meta.db_table):
-            with monkeypatch.context() as outage:
-                outage.setattr(Guardian, "_rescue_some", undone)
-                with pytest.raises(OperationalError):
-                    guardian.check()
-            assert guardian.check() == 1
+        monkeypatch.setattr(Guardian, "_rescue_some", undone)
+        with refusing("DELETE", f"OLD.id = {WORKER}", table=Worker._meta.db_table), pytest.raises(OperationalError):
+            guardian.check()
+        assert guardian.check() == 1
 
     def test_two_guardians_rescue_each_message_once(session: BaseDatabaseWrapper, clock: Clock) -> None:
         claim(5)

@@ -56,7 +56,9 @@ def log(mailer: Mailer) -> Iterator[logging.Logger]:
         thread.join(patience(60))
 
 
-def test_a_mail_that_takes_long_holds_up_nobody_and_is_sent_before_the_end(log: logging.Logger, mailer: Mailer) -> None:
+def test_a_mail_that_takes_long_holds_up_no_message_and_is_sent_before_the_end(
+    log: logging.Logger, mailer: Mailer
+) -> None:
     for text in ("one", "broken", "two"):
         log.error(text)
     log.warning("three")
