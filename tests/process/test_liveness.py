@@ -42,6 +42,7 @@ def test_it_is_touched_while_the_worker_idles_and_works_and_is_gone_when_it_has_
     file.unlink()
     wait_until(file.exists, "it to be made again")
     worker.signal(signal.SIGTERM)
+    worker.wait_for_output("stopping: ")  # two that wait in a process that stands still are one
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 3
     assert not file.exists()
