@@ -171,7 +171,7 @@ class DjangoSession:
                     raise
             return again(work, passing, within=within, tried=1, began=began)
         except StartAgain as error:
-            raise Overtaken from error
+            raise Overtaken("others changed what this transaction was to change: repeat the transaction") from error
 
     @contextmanager
     def transaction(self, *, saves_a_journey: bool = False) -> Iterator[None]:

@@ -29,9 +29,6 @@ _judged: Final[dict[str, float]] = {}
 class Overtaken(OperationalError, StartAgain):
     """Others were first whenever ours was started again; or the transaction is its caller's, who has to start it."""
 
-    def __init__(self) -> None:
-        super().__init__("others changed what this transaction was to change: repeat the transaction")
-
 
 def is_passing(error: BaseException) -> bool:
     """Return whether the same transaction, started again, is likely to succeed at once."""
