@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -21,7 +21,7 @@ logger = logging.getLogger("django_dbqueue.worker")
 
 
 class MailingHandler(logging.Handler):
-    """Hands records to the handlers that mail them, in a thread that lives from a record to the next flush."""
+    """Hands records to the handlers that mail them, in a thread that lives while there are some."""
 
     def __init__(self, mailers: Sequence[logging.Handler]) -> None:
         super().__init__(min(each.level for each in mailers))
@@ -30,40 +30,44 @@ class MailingHandler(logging.Handler):
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST)
+        self._waiting: deque[logging.LogRecord] = deque()
         self._thread: threading.Thread | None = None
         self._is_full = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Let it be mailed, unless too many wait."""
+        """Let it be mailed, unless too many wait. ``handle`` holds the handler's lock meanwhile."""
         if self._process != os.getpid():  # what waited at the fork is mailed by the process where it was logged
             self._begin()
-        try:
-            self._waiting.put_nowait(record)
-        except queue.Full:
-            if not self._is_full:
-                self._is_full = True
-                logger.warning("%s mails to ADMINS wait: what is logged until they are sent is not mailed", MOST)
-            return
-        self._is_full = False
-        if self._thread is None or not self._thread.is_alive():
+        if len(self._waiting) < MOST:
+            self._waiting.append(record)
+            self._is_full = False
+        elif not self._is_full:
+            self._is_full = True
+            logger.warning("%s mails to ADMINS wait: what is logged until they are sent is not mailed", MOST)
+        if self._thread is None:
             self._thread = threading.Thread(target=self._mail, name="dbqueue-mails", daemon=True)
             self._thread.start()
 
     def flush(self) -> None:
         """Wait for what is to be mailed; a process that is about to fork has no thread of ours then."""
-        with self.lock or threading.Lock():
-            thread, self._thread = self._thread, None
-            if thread is None or self._process != os.getpid():
-                return
-            with suppress(queue.Full):
-                self._waiting.put(None, timeout=WITHIN)
-                thread.join(WITHIN)
+        if self._process == os.getpid() and (thread := self._thread) is not None:
+            thread.join(WITHIN)
 
     def _mail(self) -> None:
-        while (record := self._waiting.get()) is not None:
+        while (record := self._next()) is not None:
             for each in self._mailers:
                 with suppress(Exception):  # the log has it, and no mail is worth a worker
                     if record.levelno >= each.level:
                         each.handle(record)
+
+    def _next(self) -> logging.LogRecord | None:
+        """Return what is to be mailed next; None, once and for all, if nothing is."""
+        self.acquire()
+        try:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._thread = None
+        finally:
+            self.release()
         connections.close_all()  # a backend may keep its mails in a table
+        return None
