@@ -45,8 +45,10 @@ class MailingHandler(logging.Handler):
             self._is_full = True
             logger.warning("%s mails to ADMINS wait: what is logged until they are sent is not mailed", MOST)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._mail, name="dbqueue-mails", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._mail, name="dbqueue-mails", daemon=True)
+            with suppress(RuntimeError, MemoryError):  # no room for a thread now: the next record tries again
+                thread.start()
+                self._thread = thread
 
     def flush(self) -> None:
         """Wait for what is to be mailed; a process that is about to fork has no thread of ours then."""
@@ -69,5 +71,6 @@ class MailingHandler(logging.Handler):
             self._thread = None
         finally:
             self.release()
-        connections.close_all()  # a backend may keep its mails in a table
+        with suppress(Exception):
+            connections.close_all()  # a backend may keep its mails in a table
         return None

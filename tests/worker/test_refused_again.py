@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,6 +12,8 @@ from typing import Any, Final
 import pytest
 from django.db import DatabaseError, OperationalError, connection
 
+from django_dbqueue import signals
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.liveness import late_workers
@@ -41,8 +44,23 @@ def why(request: pytest.FixtureRequest) -> Why:
     return "signals" if connection.vendor == "sqlite" and why == "names what is gone" else why
 
 
+@pytest.fixture
+def handled() -> Iterator[list[BaseException | None]]:
+    """Return what was being handled while each failure and death was reported: a monitor takes that for its cause."""
+    heard: list[BaseException | None] = []
+
+    def hear(**_: Any) -> None:
+        heard.append(sys.exc_info()[1])
+
+    signals.message_failed.connect(hear)
+    signals.message_died.connect(hear)
+    yield heard
+    signals.message_failed.disconnect(hear)
+    signals.message_died.disconnect(hear)
+
+
 def test_an_ack_that_a_trigger_fails_fails_its_message_and_no_other(
-    settler: Settler, board: Board, why: Why, caplog: pytest.LogCaptureFixture
+    settler: Settler, board: Board, why: Why, caplog: pytest.LogCaptureFixture, handled: list[BaseException | None]
 ) -> None:
     messages = ended(settler, ACK)
     with refusing("UPDATE", f"NEW.status = 'y' AND OLD.id = {messages[2].pk}", why=why):
@@ -54,6 +72,7 @@ def test_an_ack_that_a_trigger_fails_fails_its_message_and_no_other(
     assert all(re.search(r"Error( \w+)?: ", each) for each in logged)
     assert not any(record.exc_info for record in caplog.records)  # the server's texts quote rows
     assert (len(settler), len(settler._holding), board.counter("died")) == (0, 0, 1)
+    assert handled == [None]
 
 
 def test_an_ack_that_is_sent_with_a_claim_fails_neither_the_claim_nor_others(settler: Settler, why: Why) -> None:
@@ -66,12 +85,27 @@ def test_an_ack_that_is_sent_with_a_claim_fails_neither_the_claim_nor_others(set
 
 
 @pytest.mark.parametrize("verb", ["nack", "reject", "cut off"])
-def test_a_text_is_replaced(settler: Settler, why: Why, verb: Any) -> None:
+def test_a_text_is_replaced(settler: Settler, why: Why, verb: Any, handled: list[BaseException | None]) -> None:
     messages = ended(settler, Verdict(verb, 0.0 if verb == "nack" else None, "Unwanted: a text"), number=2)
     with refusing("UPDATE", f"NEW.error LIKE 'Unwanted%' AND OLD.id = {messages[0].pk}", why=why):
         settler.flush()
     assert states(messages) == [{"reject": "dead"}.get(verb, "n")] * 2
     assert "the database refused the text of this message's error" in row(messages[0])["error"]
+    assert handled == [None] * (0 if verb == "cut off" else 2)
+
+
+def test_a_supervisor_replaces_the_text_of_what_timed_out(
+    board: Board, why: Why, handled: list[BaseException | None]
+) -> None:
+    def übersetzen(message: Message) -> None: ...
+
+    [message] = held_many(1)
+    consumer = Consumer(QUEUE, übersetzen, {"timeout": 1.0})
+    with refusing("UPDATE", f"NEW.error LIKE '%übersetzen%' AND OLD.id = {message.pk}", why=why):
+        moved = aftermath._nack_timed_out(session_of("default"), {QUEUE: consumer}, [message.claim], board)
+    assert moved == {message.claim}
+    assert "\\xfcbersetzen" in row(message)["error"]
+    assert handled == [None]
 
 
 def test_a_release_is_left_to_its_lease(settler: Settler, why: Why) -> None:
