@@ -69,6 +69,7 @@ def test_it_needs_none_of_the_other_packages_and_imports_none_of_them(extra: str
 
 
 @pytest.mark.nightly
+@pytest.mark.downloads
 @pytest.mark.parametrize("extra", PACKAGES)
 def test_pip_installs_it_alone(extra: str, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=True)

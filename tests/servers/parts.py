@@ -23,7 +23,7 @@ TIMES = 3
 """How often the gate runs a test file that the change adds or edits, each time in another order."""
 
 QUICK = "not slow and not nightly and not spark"
-SLOW = "(slow or nightly) and not spark"
+SLOW = "(slow or nightly) and not spark and not downloads"
 ON_A_SERVER = f"{QUICK} and not once"
 
 

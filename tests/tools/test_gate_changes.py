@@ -133,7 +133,7 @@ def test_what_is_slow_in_a_file_that_a_change_edits_runs_once(
     monkeypatch.setattr(gate_changed, "MOST_SLOW_FILES", 1)
     *_, (part, passes) = gate_runs._planned("changed", change.changed_files())
     assert (part.tests, len(passes)) == (["tests/test_new.py"], 1)
-    assert "(slow or nightly) and not spark" in passes[0].arguments[1]
+    assert "(slow or nightly) and not spark and not downloads" in passes[0].arguments[1]
     assert "NOT TESTED what is slow, once each: 1 more of them: tests/test_old.py\n" in capsys.readouterr().out
 
 

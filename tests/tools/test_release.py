@@ -41,6 +41,7 @@ GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org")
 
 
 @pytest.mark.slow
+@pytest.mark.downloads
 def test_a_wheel_and_an_sdist_are_built_and_each_drains_a_queue(tmp_path: Path) -> None:
     done = subprocess.run(
         [ROOT / "bin/release", "build", "--into", tmp_path], capture_output=True, text=True, check=False
@@ -60,6 +61,7 @@ def test_a_wheel_and_an_sdist_are_built_and_each_drains_a_queue(tmp_path: Path) 
 
 
 @pytest.mark.nightly
+@pytest.mark.downloads
 def test_each_extra_works_alone() -> None:
     done = subprocess.run([ROOT / "bin/release", "extras"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
