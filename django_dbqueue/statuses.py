@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NEW: Final = "n"
-"""Not taken: ready, delayed, or (without a due time) dead."""
+"""Not taken: ready, delayed, waiting or (without a due time) dead; ``states/table`` tells them apart."""
 
 RUNNING: Final = "run"
 """Taken by a holder whose token is in the row."""

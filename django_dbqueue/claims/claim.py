@@ -11,6 +11,9 @@ below it (late commits, retries, releases) are found by reading from the beginni
 back short, and once a second otherwise, but for no more than a twentieth of the time if such reads are expensive. They
 are expensive while an old transaction keeps the server from purging, or if the server is far away; meanwhile a claimer
 finds what arrives after the marks.
+
+``LowWater.claim`` is the loop; ``lifecycle/claimer`` drives it for a worker, ``streams/stream_claimer`` for a stream.
+The rows are locked and taken by ``claim_rows``, whose SQL is ``claims_sql``.
 """
 
 from __future__ import annotations

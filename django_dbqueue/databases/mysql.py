@@ -1,4 +1,8 @@
-"""MySQL and MariaDB: the index is forced, ranges are spelled out, and UPDATE returns no rows."""
+"""MySQL and MariaDB: the index is forced, ranges are spelled out, and UPDATE returns no rows.
+
+What a server of them needs is in ``mysql_facts`` and the errors it answers with in ``errors``; ``sessions_sql``,
+``partitions_sql``, ``session_traces`` and ``driver`` have what each says of its own subject.
+"""
 
 from __future__ import annotations
 

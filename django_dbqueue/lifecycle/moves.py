@@ -7,6 +7,8 @@ caller's transaction.
 A move and its record in the life of its messages are one commit: a kill between them leaves neither. Routine moves (an
 ack, a release by the holder) record nothing, and are one statement. The others first record what they are about to
 move, under the same fence, and so lock it.
+
+A worker settles many at once, its acks in the commit of its next claim: ``worker/settler``.
 """
 
 from __future__ import annotations

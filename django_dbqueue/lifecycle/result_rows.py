@@ -1,4 +1,7 @@
-"""Results of tasks: kept by the transaction that acks their messages, until their time is over (``expired_rows``)."""
+"""Results of tasks: kept by the transaction that acks their messages, until their time is over (``expired_rows``).
+
+That is a worker's (``worker/settler``, perhaps with its next claim), or the one of a transactional handler.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ missing from the server's list, provided that list can be seen in full. Both mus
 guardian, two seconds apart, and once more in the transaction that locks the worker's row and rescues.
 
 A session that was proven on another server, or before the server's last start, is no sign: it may be gone here while
-its worker lives. Then the lease counts, as it does for claims without a worker.
+its worker lives. Then the lease counts (``lifecycle/rescue``), as it does for claims without a worker.
+
+``late_workers`` finds who has missed beats, and ``databases/sessions_sql`` asks for locks and sessions.
 """
 
 from __future__ import annotations
