@@ -15,8 +15,8 @@ LISTENS = settings.TEST_DATABASE == "postgres"
 
 
 def test_what_processes_threads_and_hosts_need_adds_up() -> None:
-    worker(1)
-    worker(2)
+    worker(1, beat_every=10_000)
+    worker(2, beat_every=10_000)
     Worker.objects.filter(pk=2).update(threads=8, host="elsewhere")
     worker(3, beat_at=AGO, late_at=AGO)
     [finding] = examined()["connections"]
@@ -28,7 +28,7 @@ def test_what_processes_threads_and_hosts_need_adds_up() -> None:
 
 
 def test_more_than_the_server_takes_is_a_warning() -> None:
-    worker(1)
+    worker(1, beat_every=10_000)
     Worker.objects.update(threads=100_000)
     [finding] = examined()["connections"]
     assert finding.level == "warning"
@@ -37,7 +37,7 @@ def test_more_than_the_server_takes_is_a_warning() -> None:
 
 def test_what_others_use_in_addition_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_checks, "OWN", 0)  # so none of what is in use is the worker's
-    worker(1)
+    worker(1, beat_every=10_000)
     takes = int(examined()["connections"][0].found.split("the server takes ")[1].split(",")[0])
     Worker.objects.update(threads=takes - 2 - LISTENS)
     assert levels(examined(), "connections") == ["note"]

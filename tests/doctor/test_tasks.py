@@ -139,12 +139,12 @@ def test_results_that_are_not_deleted_are_counted_and_a_warning(monkeypatch: pyt
 
 def test_queues_in_tasks_that_no_worker_serves_are_a_warning_while_some_worker_lives() -> None:
     assert "task-queues" not in examined()
-    worker(1, queues="default,other")
+    worker(1, queues="default,other", beat_every=10_000)
     [finding] = found_of("task-queues")
     assert finding.level == "warning"
     assert "no worker serves: jobs." in finding.found
     assert finding.do == "manage.py run_queue_worker --queues jobs"
     worker(2, queues="jobs", beat_at=AGO, late_at=AGO)
     assert levels(examined(), "task-queues") == ["warning"], "it is gone"
-    worker(3, queues="jobs")
+    worker(3, queues="jobs", beat_every=10_000)
     assert levels(examined(), "task-queues") == ["ok"]
