@@ -50,13 +50,15 @@ def growth(database: ExaminedDatabase) -> Iterable[Finding]:
     if size is None:
         yield fine(_("The history is empty."))
         return
-    [(taken,)] = database.answer("whole size", database.server.archived)
+    [(size_in_bytes,)] = database.answer("whole size", database.server.archived)
     has = (
         _("The history has up to %(rows)s rows, in a file of %(bytes)s bytes.")
         if database.server.is_file
         else _("The history has up to %(rows)s rows, of %(bytes)s bytes with its indexes.")
     )
-    figures = f"{has % {'rows': grouped(size.rows), 'bytes': grouped(int(taken))}} {_rate(session, size)}".strip()
+    figures = (
+        f"{has % {'rows': grouped(size.rows), 'bytes': grouped(int(size_in_bytes))}} {_rate(session, size)}".strip()
+    )
     default, named = conf.history_retentions()
     is_exported = any(
         str(row[0]).startswith(history_sql.LAKE) for row in session.fetch(history_sql.readers(session.server))

@@ -74,7 +74,7 @@ def first_reading(session: Session, now: int) -> LivedTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WalkPlace:
     """How far a scope's rows were passed, and when those that had to be left behind are to be tried again."""
 
     id: int = 0
@@ -86,7 +86,7 @@ class AgeState:
     """The row."""
 
     lived: LivedTime
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, WalkPlace] = field(default_factory=dict)
     gone_to: int = 0
     """The highest id that was deleted by age."""
     purged_to: int | None = None
@@ -100,7 +100,9 @@ class AgeState:
             return None
         [(seen, gaps, places, gone_to, purged_to)] = rows
         lived = LivedTime(int(seen), tuple((int(begin), int(end)) for begin, end in json.loads(gaps)))
-        return cls(lived, {key: Place(*place) for key, place in json.loads(places).items()}, int(gone_to), purged_to)
+        return cls(
+            lived, {key: WalkPlace(*place) for key, place in json.loads(places).items()}, int(gone_to), purged_to
+        )
 
     def insert(self, session: Session) -> None:
         """Write it for the first time."""
@@ -110,7 +112,7 @@ class AgeState:
         """Write it again."""
         session.run(age_sql.update_state(session.server, *self._columns()))
 
-    def move(self, scope: Scope, place: Place, gone: Iterable[int] = ()) -> None:
+    def move(self, scope: Scope, place: WalkPlace, gone: Iterable[int] = ()) -> None:
         """Note how far a scope came, and what went."""
         self.places.pop(scope.key, None)  # so that it comes last
         self.places[scope.key] = place

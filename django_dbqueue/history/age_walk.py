@@ -23,7 +23,7 @@ from django.db import DatabaseError
 
 from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.history import age_sql, history_sql, partitions
-from django_dbqueue.history.age_state import AgeState, Place, Scope, first_reading, longest, scopes
+from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, first_reading, longest, scopes
 from django_dbqueue.history.lived_time import SECOND, LivedTime
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.lifecycle import archive_sql
@@ -156,9 +156,9 @@ class AgeWalk:
             state = AgeState.read(session) if is_alone else None
             if state is None:
                 return None
-            place = state.places.get(scope.key, Place())
+            place = state.places.get(scope.key, WalkPlace())
             if place.again_at is not None and place.again_at <= state.lived.seen:
-                place = Place()
+                place = WalkPlace()
             rows = session.fetch(age_sql.window(session.server, place.id, self._bound(), WINDOW))
             old = list(takewhile(lambda row: int(row[2]) <= before, rows))
             if not old:
@@ -173,7 +173,7 @@ class AgeWalk:
             again_at = place.again_at
             if len(self._doomed) < len(expired) and again_at is None:
                 again_at = state.lived.seen + TRIED_AGAIN
-            state.move(scope, Place(last, again_at), self._doomed)
+            state.move(scope, WalkPlace(last, again_at), self._doomed)
             state.update(session)
             return len(old)
 
@@ -195,7 +195,7 @@ class AgeWalk:
             state = AgeState.read(self._session)
             if state is not None and max(ids) <= self._bound():  # else a reader has gone back in the meantime
                 self._delete(ids)
-                state.move(scope, state.places.get(scope.key, Place()), ids)
+                state.move(scope, state.places.get(scope.key, WalkPlace()), ids)
                 state.update(self._session)
 
     # -- partitions ----------------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.db import connection
 
+from django_dbqueue.history import age_walk
 from django_dbqueue.history.age_walk import AgeWalk
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
@@ -17,6 +19,15 @@ from tests.spark.archives import archive
 SESSION = session_of("default")
 DAY = 86_400.0
 YEAR = 365 * DAY
+
+
+@pytest.fixture
+def small_windows(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows make many windows and turns; and a worker has checked the clock before there were rows."""
+    monkeypatch.setattr(age_walk, "WINDOW", 3)
+    monkeypatch.setattr(age_walk, "AT_ONCE", 6)
+    monkeypatch.setattr(age_walk, "OTHERS_CHECK", 0)
+    walk(100 * YEAR)
 
 
 def aged(days: float, *, rows: int = 1, queue: str = "tests") -> list[int]:
