@@ -81,6 +81,8 @@ PER_QUEUE: Final[dict[str, object]] = {
     "retention": 7 * 86_400.0,
     #: the same for dead rows; `None`: they stay until an operator requeues or purges them
     "dead_retention": None,
+    #: age at which workers delete rows of the history; `None`: they stay, [see below](#history_retention)
+    "history_retention": None,
     #: what becomes of an acked row: `"keep"`, or `"delete"`, [see below](#on_ack)
     "on_ack": KEEP,
     #: how long a consumer may run
@@ -140,6 +142,7 @@ class QueueOptions:
     priority: int
     retention: float
     dead_retention: float | None
+    history_retention: float | None
     on_ack: str
     timeout: float | None
     backoff: float
@@ -201,6 +204,14 @@ def for_senders(queue: str) -> ForSenders:
         configured.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"]),
         chosen["group"] is not None,
     )
+
+
+def history_retentions() -> tuple[float | None, dict[str, float | None]]:
+    """Return for how many seconds the history keeps rows, None for ever: by default, and of the queues that differ."""
+    configured = getattr(settings, NAME, {})
+    default: float | None = _first("history_retention", configured, "")
+    named = {queue: _first("history_retention", configured, queue) for queue in configured.get("QUEUES", {})}
+    return default, {queue: seconds for queue, seconds in named.items() if seconds != default}
 
 
 def on_ack(queue: str) -> str:

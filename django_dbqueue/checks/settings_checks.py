@@ -72,6 +72,7 @@ PER_QUEUE_RULES: Final[dict[str, Rule]] = {
     "priority": whole(-100, 100),
     "retention": seconds(),
     "dead_retention": seconds(or_none=True),
+    "history_retention": seconds(or_none=True),
     "on_ack": one_of(conf.KEEP, conf.DELETE),
     "timeout": seconds(above_zero=True, or_none=True),
     "backoff": seconds(),

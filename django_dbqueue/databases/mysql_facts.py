@@ -190,6 +190,26 @@ def oldest_transactions() -> Statement:
     )
 
 
+def whole_size(table: str) -> Statement:
+    """Read one row: the bytes of a table with its indexes, in all of its partitions, as the statistics have them."""
+    return Statement(
+        "SELECT COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) FROM information_schema.TABLES "
+        "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",
+        (table,),
+    )
+
+
+def most_connections() -> Statement:
+    """Read one row: how many connections the server takes of this account."""
+    of_all, of_one = "@@GLOBAL.max_connections", "@@SESSION.max_user_connections"
+    return Statement(f"SELECT LEAST({of_all}, COALESCE(NULLIF({of_one}, 0), {of_all}))", ())
+
+
+def connections() -> Statement:
+    """Read one row, whose last column is how many connections there are."""
+    return Statement("SHOW GLOBAL STATUS LIKE 'Threads_connected'", ())
+
+
 def knows_zone(zone: str) -> Statement:
     """Read one row: a moment in that time zone, or NULL if the server lacks its time zone table."""
     return Statement("SELECT CONVERT_TZ('2000-01-01 00:00:00', 'UTC', %s)", (zone,))
@@ -254,8 +274,10 @@ MYSQL_FACTS: Final = ServerFacts(
     questions={
         "account": account,
         "collations": collations,
+        "connections": connections,
         "history metric": history_metric,
         "history status": history_status,
+        "most connections": most_connections,
         "oldest transactions": oldest_transactions,
         "time zone": knows_zone,
         "try rights": try_rights,
@@ -263,5 +285,6 @@ MYSQL_FACTS: Final = ServerFacts(
         "use index": use_index,
         "wait as before": wait_as_before,
         "wait briefly": wait_briefly,
+        "whole size": whole_size,
     },
 )

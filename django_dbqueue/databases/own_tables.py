@@ -6,6 +6,7 @@ from __future__ import annotations
 class Tables:
     """The names of the tables, as statements write them."""
 
+    age = "django_dbqueue_historyage"
     archived = "django_dbqueue_archivedmessage"
     batch = "django_dbqueue_exportbatch"
     edge = "django_dbqueue_edge"

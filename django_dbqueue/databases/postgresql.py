@@ -57,7 +57,7 @@ class PostgreSQL(Server):
     now = "statement_timestamp()"
     parked = f"'{PARKED}+00'"
     session_id = "pg_backend_pid()"
-    clock_us = "(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000)::bigint"
+    microseconds = "(EXTRACT(EPOCH FROM {}) * 1000000)::bigint"
     notifies = True
     rows_from_json = True
     copies = True

@@ -119,6 +119,27 @@ def size(table: str) -> Statement:
     return Statement("SELECT pg_relation_size(%s::regclass)", (table,))
 
 
+def whole_size(table: str) -> Statement:
+    """Read one row: the bytes of a table with its indexes, in all of its partitions."""
+    return Statement(
+        "SELECT GREATEST(pg_total_relation_size(%s::regclass), "
+        "(SELECT COALESCE(SUM(pg_total_relation_size(relid)), 0) FROM pg_partition_tree(%s::regclass)))",
+        (table, table),
+    )
+
+
+def most_connections() -> Statement:
+    """Read one row: how many connections the server takes that are not reserved for its operators."""
+    reserved = "(SELECT SUM(setting::int) FROM pg_settings WHERE name IN ({}))"
+    names = "'superuser_reserved_connections', 'reserved_connections'"
+    return Statement(f"SELECT current_setting('max_connections')::int - {reserved.format(names)}", ())
+
+
+def connections() -> Statement:
+    """Read one row, whose last column is how many connections there are, to all databases."""
+    return Statement("SELECT SUM(numbackends) FROM pg_stat_database", ())
+
+
 def account() -> Statement:
     """Read one row: the session's account."""
     return Statement("SELECT quote_ident(current_user)", ())
@@ -185,8 +206,10 @@ POSTGRESQL_FACTS: Final = ServerFacts(
     idle=("idle_session_timeout", 1000),
     questions={
         "account": account,
+        "connections": connections,
         "counters denied": counters_denied,
         "dead rows": dead_rows,
+        "most connections": most_connections,
         "oldest transactions": oldest_transactions,
         "prepared transactions": prepared_transactions,
         "rights denied": rights_denied,
@@ -196,5 +219,6 @@ POSTGRESQL_FACTS: Final = ServerFacts(
         "unused indexes": unused_indexes,
         "use index": use_index,
         "wait briefly": wait_briefly,
+        "whole size": whole_size,
     },
 )

@@ -129,14 +129,19 @@ class Server(Tables, ABC):
     as_text = "{}"
     """SQL for a moment as ISO 8601 text, where the driver's own form is different and expensive."""
 
-    clock_us = ""
-    """SQL for the clock's time as a whole number of microseconds since 1970."""
+    microseconds = ""
+    """SQL for a moment as a whole number of microseconds since 1970."""
     join_each = "JOIN"
     """Joins a table of values with a table in which each value is looked up, in this order."""
 
     def clock(self) -> Statement:
         """Read the server's clock."""
         return Statement(f"SELECT {self.now}", ())
+
+    @cached_property
+    def clock_us(self) -> str:
+        """SQL for the clock's time as a whole number of microseconds since 1970."""
+        return self.microseconds.format(self.now)
 
     @property
     def is_paused(self) -> str:

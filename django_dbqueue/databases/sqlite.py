@@ -41,7 +41,7 @@ class SQLite(Server):
     }
     skip_locked = ""
     lock_row = ""
-    clock_us = "(CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
+    microseconds = "(CAST(ROUND((julianday({}) - 2440587.5) * 86400000.0) AS INTEGER) * 1000)"
     join_each = "CROSS JOIN"
     rows_of_an_insert = 60
     # So there is nothing to jump over; and of a mark's two columns only the first bounds a range here (500 claimed rows

@@ -94,6 +94,11 @@ def wait_as_before(answers: Mapping[str, str]) -> Statement:
     return Statement(f"PRAGMA busy_timeout = {int(answers['busy_timeout'])}", ())
 
 
+def whole_size(_table: str) -> Statement:
+    """Read one row: the bytes of the file, with all that is in it."""
+    return Statement("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", ())
+
+
 SQLITE_FACTS: Final = ServerFacts(
     settings=_PRAGMAS,
     judges={
@@ -106,5 +111,5 @@ SQLITE_FACTS: Final = ServerFacts(
     },
     explain="EXPLAIN QUERY PLAN ",
     read_plan=sqlite_plan,
-    questions={"wait as before": wait_as_before, "wait briefly": wait_briefly},
+    questions={"wait as before": wait_as_before, "wait briefly": wait_briefly, "whole size": whole_size},
 )

@@ -11,7 +11,7 @@ from django_dbqueue.databases.partitioning_sql import TABLE
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, problem, warning
-from django_dbqueue.history import history_sql, partitions
+from django_dbqueue.history import age_sql, history_sql, partitions
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.statements import scan_sql
 from django_dbqueue.states.counts import grouped
@@ -39,11 +39,11 @@ def _one_table(session: DjangoSession, order: str) -> Finding:
     [(first, last)] = session.fetch(scan_sql.ends(session.server.archived))
     span = 0 if first is None else int(last) - int(first) + 1
     is_purged = session.fetch(history_sql.purged_to(session.server))[0][0] is not None
+    is_purged = is_purged or bool(session.fetch(age_sql.gone_to(session.server)))
     if span < LARGE or not is_purged:
         return fine(_("The history is one table of at most %s rows.") % grouped(span))
     return warning(
-        _("The history is one table of up to %s rows, from which export deletes row by row: that is slow.")
-        % grouped(span),
+        _("The history is one table of up to %s rows, which are deleted row by row: that is slow.") % grouped(span),
         order,
     )
 

@@ -15,12 +15,14 @@ from django_dbqueue.consumers.registry import functions
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase, first_line
 from django_dbqueue.doctor.finding import Finding, fine, warning
+from django_dbqueue.doctor.worker_checks import living, served
 from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.counts import Capped, grouped
 from django_dbqueue.states.ranges_in_use import ranges_in_use
+from django_dbqueue.tasks.backends_in_use import backends
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, task_named
 
 EXAMINED: Final = 2_000
@@ -74,6 +76,30 @@ def tasks(database: ExaminedDatabase) -> Iterable[Finding]:
             _("The tasks of waiting messages can be imported here (tasks: %(tasks)s, messages examined: %(seen)s).")
             % {"tasks": grouped(len(named)), "seen": grouped(seen)}
         )
+
+
+@examines("task-queues", needs_tables=True)
+def queues(database: ExaminedDatabase) -> Iterable[Finding]:
+    """Check whether some worker serves each queue that ``TASKS`` names; while none is alive, it isn't asked."""
+    now, wanted = clock(database.alias), _queues_of_tasks()
+    if not wanted or not living(database, now):
+        return
+    unserved = sorted(wanted - served(database, now))
+    if not unserved:
+        yield fine(_("Each queue that TASKS names is served by a worker."))
+        return
+    yield warning(
+        _("TASKS names queues that no worker serves: %s. Tasks that are sent there wait.")
+        % ", ".join(unserved[:MOST_NAMED]),
+        f"manage.py run_queue_worker --queues {','.join(unserved[:MOST_NAMED])}",
+    )
+
+
+def _queues_of_tasks() -> set[str]:
+    try:
+        return {str(queue) for each in backends().values() for queue in each.queues}
+    except (ImportError, ImproperlyConfigured):
+        return set()  # which the check of the settings says
 
 
 @examines("results", needs_tables=True)

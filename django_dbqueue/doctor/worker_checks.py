@@ -33,8 +33,8 @@ def workers(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whose beat is late."""
     now = clock(database.alias)
     rows = list(Worker.objects.using(database.alias).order_by("late_at", "id")[:MOST])
-    gone = [worker for worker in rows if not _lives(worker, now)]
-    late = [worker for worker in rows if _lives(worker, now) and worker.late_at < now]
+    gone = [worker for worker in rows if not lives(worker, now)]
+    late = [worker for worker in rows if lives(worker, now) and worker.late_at < now]
     for worker in gone[:MOST_NAMED]:
         yield warning(
             _("The worker %(worker)s has sent no heartbeat for %(age)d s, and held %(held)s messages at its last one.")
@@ -71,7 +71,7 @@ def workers(database: ExaminedDatabase) -> Iterable[Finding]:
 def unserved(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check which queues have messages, but neither a live worker nor a running stream."""
     now = clock(database.alias)
-    found = list(islice(_waiting(database, _served(database, now), _paused(database), now), MOST_NAMED + 1))
+    found = list(islice(_waiting(database, served(database, now), _paused(database), now), MOST_NAMED + 1))
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield warning(
@@ -82,14 +82,20 @@ def unserved(database: ExaminedDatabase) -> Iterable[Finding]:
         yield fine(_("No queue is waiting for a worker."))
 
 
-def _lives(worker: Worker, now: datetime) -> bool:
+def living(database: ExaminedDatabase, now: datetime) -> list[Worker]:
+    """Return the processes of workers that are alive, according to their beats."""
+    rows = Worker.objects.using(database.alias).order_by("-late_at")[:MOST]
+    return [worker for worker in rows if lives(worker, now)]
+
+
+def lives(worker: Worker, now: datetime) -> bool:
+    """Return whether a worker has missed no more beats than it may."""
     return bool(now - worker.beat_at <= timedelta(seconds=MISSED * worker.beat_every))
 
 
-def _served(database: ExaminedDatabase, now: datetime) -> set[str]:
+def served(database: ExaminedDatabase, now: datetime) -> set[str]:
     """Return queues that are served now, according to rows; claims by SQL or a script leave none."""
-    rows = Worker.objects.using(database.alias).order_by("-late_at")[:MOST]
-    queues = {name for worker in rows if _lives(worker, now) for name in worker.queues.split(",")}
+    queues = {name for worker in living(database, now) for name in worker.queues.split(",")}
     streams: Any = Stream.objects.using(database.alias).values_list("queue", "beat_at", "lease_seconds")[:MOST]
     return queues | {queue for queue, beat_at, lease in streams if now - beat_at <= timedelta(seconds=lease)}
 

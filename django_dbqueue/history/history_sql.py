@@ -15,6 +15,8 @@ from django_dbqueue.databases.statement import Statement, holes
 
 READERS: Final = "history readers"
 """The mutex."""
+LAKE: Final = "lake:"
+"""Lakes are readers too; this is how their names begin."""
 PLANNED: Final = "planned"
 VERIFIED: Final = "verified"
 PURGED: Final = "purged"
@@ -34,8 +36,12 @@ def following(server: Server, after: int, until: int, limit: int) -> Statement:
 
 
 def purged_to(server: Server) -> Statement:
-    """Read up to which id rows were purged; NULL if none were."""
-    return Statement(f"SELECT MAX(purged_to) FROM {server.batch}", ())
+    """Read up to which id all rows were purged, by exports or whole partitions by age; NULL if none were."""
+    return Statement(
+        f"SELECT MAX(purged_to) FROM (SELECT MAX(purged_to) AS purged_to FROM {server.batch} "
+        f"UNION ALL SELECT purged_to FROM {server.age}) AS purges",
+        (),
+    )
 
 
 def readers(server: Server) -> Statement:

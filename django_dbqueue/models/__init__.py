@@ -8,6 +8,7 @@ from django_dbqueue.models.event import Failure, MessageEvent
 from django_dbqueue.models.exports import ExportBatch, HistoryReader
 from django_dbqueue.models.flow import Edge, Flow, FlowPart
 from django_dbqueue.models.group import Group, Line, Ticket
+from django_dbqueue.models.history_age import HistoryAge
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.mutex import Mutex
 from django_dbqueue.models.once import Once
@@ -33,6 +34,7 @@ __all__ = [
     "Flow",
     "FlowPart",
     "Group",
+    "HistoryAge",
     "HistoryReader",
     "Line",
     "Message",

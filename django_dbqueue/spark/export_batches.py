@@ -55,9 +55,7 @@ class Register:
         known = self._as_reader()
         if known is not None:
             return known
-        start = max(self.position(), history_readers.purged_to(self.connection))
-        history_readers.resume(self.connection, self.lake, start)
-        return start
+        return history_readers.join(self.connection, self.lake, self.position())
 
     def position(self) -> int:
         """Return the last id that the lake has, whether it is registered or not; 0 if it has none."""

@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from django_dbqueue.exceptions import HistoryGone, InvalidPipeline
-from django_dbqueue.history import history_sql
-from django_dbqueue.history.history_sql import READERS
+from django_dbqueue.history import age_sql, history_sql
+from django_dbqueue.history.history_sql import LAKE, READERS
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.spark.connection import Connection, to_utc
 from django_dbqueue.statements import scan_sql
@@ -26,8 +26,6 @@ Result = TypeVar("Result")
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-LAKE: Final = "lake:"
-"""Lakes are readers too; this is how their names begin."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 
 
@@ -97,6 +95,17 @@ def resume(connection: Connection, name: str, position: int) -> None:
     under_mutex(connection, work)
 
 
+def join(connection: Connection, name: str, position: int) -> int:
+    """Register a lake, which takes what is there after a row, or after all that was purged; return the position."""
+
+    def work() -> int:
+        start = max(position, purged_to(connection))
+        _hold(connection, name, start)
+        return start
+
+    return under_mutex(connection, work)
+
+
 def advance(connection: Connection, name: str, position: int) -> None:
     """Record that a reader is done with all rows up to this one; InvalidPipeline if it was forgotten."""
     moved = connection.run(history_sql.advance_reader(connection.server, name, position))
@@ -116,11 +125,24 @@ def require_kept(connection: Connection, name: str, position: int) -> None:
             "purged: it was forgotten in the meantime, or two queries use this name. The rows that it missed are in "
             "the lake. Read them there, and start with a new checkpoint and reader name."
         )
+    aged = aged_to(connection)
+    if aged > position and not _is_held(connection, name, position):
+        raise HistoryGone(
+            f"The reader {name!r} should continue after archive id {position:,}, but of the rows up to {aged:,} some "
+            "were deleted, older than the history_retention of their queue: it was forgotten in the meantime, or two "
+            "queries use this name. Start with a new checkpoint and reader name, at what is still there."
+        )
 
 
 def purged_to(connection: Connection) -> int:
     """Return the last id that was purged, or 0."""
     return int(connection.fetch(history_sql.purged_to(connection.server))[0][0] or 0)
+
+
+def aged_to(connection: Connection) -> int:
+    """Return the highest id that was deleted by age, or 0."""
+    rows = connection.fetch(age_sql.gone_to(connection.server))
+    return int(rows[0][0]) if rows else 0
 
 
 def newest_id(connection: Connection) -> int:
@@ -146,6 +168,12 @@ def _alone(connection: Connection, work: Callable[[], Result]) -> Result:
 def _mutex(connection: Connection) -> Iterator[bool]:
     with connection.transaction():
         yield bool(connection.fetch(archive_sql.lock_mutex(connection.server, READERS, wait=True)))
+
+
+def _is_held(connection: Connection, name: str, position: int) -> bool:
+    """Return whether a reader's own place has kept the rows after a position ever since it came there."""
+    known = connection.fetch(history_sql.reader_position(connection.server, name))
+    return bool(known) and int(known[0][0]) <= position
 
 
 def _hold(connection: Connection, name: str, position: int) -> None:

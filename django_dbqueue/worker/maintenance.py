@@ -13,6 +13,7 @@ from django.db import DatabaseError
 
 from django_dbqueue import conf
 from django_dbqueue.history import partitioned
+from django_dbqueue.history.age_walk import AgeWalk
 from django_dbqueue.insight.counter import Counter
 from django_dbqueue.lifecycle import archive, expired_rows, expired_streams, rescue
 from django_dbqueue.lifecycle.left_behind import LeftBehind
@@ -77,6 +78,7 @@ class Maintenance:
         self._done = {queue: archive.DoneWalk(session, queue) for queue in queues}
         self._dead = {queue: archive.DeadWalk(session, queue) for queue in queues}
         self._steps = StepWalk(session)
+        self._history = AgeWalk(session)
         self._failures_after = 0
         models = ("MessageEvent", "Result", "Once", "Failure", "Worker", "Schedule")
         self._left = {name: LeftBehind(name) for name in models}
@@ -185,6 +187,7 @@ class Maintenance:
         past = _go_on(partial(expired_rows.forget_results, session, limit=most, left=left["Result"]))
         tokens = _go_on(partial(expired_rows.forget_tokens, session, limit=TOKENS_AT_ONCE, left=left["Once"]))
         more.append(_go_on(partial(self._steps.turn, limit=most)))
+        more.append(_go_on(partial(self._history.turn, *conf.history_retentions())))
         return any(more) or ARCHIVE_AT_ONCE in (gone, past) or tokens == TOKENS_AT_ONCE
 
     def _archive(self, queue: str) -> bool:

@@ -67,6 +67,7 @@ LEFT_OUT: Final = {
     "spark.staging_sql": "Spark",
     "statements.scan_sql": "Spark",
     "history.history_sql": "Spark",
+    "history.age_sql": "the history's deletion by age: decision 43",
     "databases.partitions_sql": "DDL of the history: decision 36 shows it",
     "databases.partitioning_sql": "the same",
     "streams.streams_sql": "Spark",

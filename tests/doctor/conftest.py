@@ -23,6 +23,7 @@ _OF = {
     "test_on_sqlite.py": {"sqlite"},
     "test_accounts.py": {"mariadb", "mysql", "postgres"},
     "test_archive.py": {"mariadb", "mysql", "postgres"},
+    "test_connections.py": {"mariadb", "mysql", "postgres"},
     "test_interrupted.py": {"mariadb", "mysql", "postgres"},
     "test_servers_ill.py": {"mariadb", "postgres"},
 }

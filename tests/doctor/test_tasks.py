@@ -15,7 +15,7 @@ from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.tasks.task_headers import BACKEND, TASK
-from tests.doctor.conftest import examined, levels
+from tests.doctor.conftest import AGO, examined, levels, worker
 from tests.factories import dead, held, waiting, written_by_sql
 
 pytestmark = pytest.mark.django_db
@@ -135,3 +135,16 @@ def test_results_that_are_not_deleted_are_counted_and_a_warning(monkeypatch: pyt
     assert "Start a worker" in finding.do
     monkeypatch.setattr(task_checks, "COUNTED", 1)
     assert found_of("results")[0].found.startswith("Results of tasks that should have been deleted: 1+, ")
+
+
+def test_queues_in_tasks_that_no_worker_serves_are_a_warning_while_some_worker_lives() -> None:
+    assert "task-queues" not in examined()
+    worker(1, queues="default,other", beat_every=10_000)
+    [finding] = found_of("task-queues")
+    assert finding.level == "warning"
+    assert "no worker serves: jobs." in finding.found
+    assert finding.do == "manage.py run_queue_worker --queues jobs"
+    worker(2, queues="jobs", beat_at=AGO, late_at=AGO)
+    assert levels(examined(), "task-queues") == ["warning"], "it is gone"
+    worker(3, queues="jobs", beat_every=10_000)
+    assert levels(examined(), "task-queues") == ["ok"]

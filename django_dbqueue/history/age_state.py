@@ -1,0 +1,124 @@
+"""What workers remember who delete the history by age, as the one row of its table has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from django_dbqueue.databases.session import Session
+from django_dbqueue.history import age_sql
+from django_dbqueue.history.lived_time import LivedTime
+
+PLACES: Final = 50
+"""How many scopes' places are remembered: those of the settings now, and of other settings before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The queues that have one retention: those that are named, or all others."""
+
+    seconds: float
+    names: frozenset[str]
+    is_rest: bool
+
+    def has(self, queue: str) -> bool:
+        """Return whether rows of this queue are deleted at this age."""
+        return (queue in self.names) != self.is_rest
+
+    @property
+    def key(self) -> str:
+        """Which queues these are. A place is remembered for the queues: rows of one that joins come before it."""
+        return sha256(json.dumps([self.is_rest, sorted(self.names)]).encode()).hexdigest()[:16]
+
+
+def scopes(default: float | None, named: Mapping[str, float | None]) -> list[Scope]:
+    """Return the scopes of all queues whose rows are deleted; ``named``: the retention of those that differ."""
+    each = {seconds for seconds in named.values() if seconds is not None}
+    found = [Scope(one, frozenset(name for name in named if named[name] == one), is_rest=False) for one in sorted(each)]
+    return found if default is None else [*found, Scope(default, frozenset(named), is_rest=True)]
+
+
+def longest(default: float | None, named: Mapping[str, float | None]) -> float | None:
+    """Return the age at which every row is deleted, whatever its queue; None if some are kept for ever."""
+    every = [default, *named.values()]
+    return max((one for one in every if one is not None), default=None) if None not in every else None
+
+
+def first_reading(session: Session, now: int) -> LivedTime:
+    """Return what is known before anybody has checked the clock: somebody read it for each row that was archived.
+
+    The greatest step from one row to the next is a gap, and halving finds it.
+    """
+    server = session.server
+    first = session.fetch(age_sql.first_between(server, 0, age_sql.EVERY_ID))
+    last = session.fetch(age_sql.last_between(server, 0, age_sql.EVERY_ID))
+    if not first or not last:
+        return LivedTime(now)
+    [(low, begin)], [(high, end)] = first, last
+    seen = min(now, int(end))
+    while True:
+        middle = (low + high) // 2
+        between = session.fetch(age_sql.first_between(server, max(middle, low + 1), high))
+        between = between or session.fetch(age_sql.last_between(server, low + 1, middle))
+        if not between:
+            break
+        [(found, moment)] = between
+        if moment - begin > end - moment:
+            high, end = found, moment
+        else:
+            low, begin = found, moment
+    return LivedTime(seen, ((int(begin), int(end)),) if begin < end else ())
+
+
+@dataclass(frozen=True, slots=True)
+class WalkPlace:
+    """How far a scope's rows were passed, and when those that had to be left behind are to be tried again."""
+
+    id: int = 0
+    again_at: int | None = None
+
+
+@dataclass(slots=True)
+class AgeState:
+    """The row."""
+
+    lived: LivedTime
+    places: dict[str, WalkPlace] = field(default_factory=dict)
+    gone_to: int = 0
+    """The highest id that was deleted by age."""
+    purged_to: int | None = None
+    """Up to which id whole partitions have expired; they are dropped, or will be."""
+
+    @classmethod
+    def read(cls, session: Session) -> AgeState | None:
+        """Return it as it is; None if nobody has checked the clock yet."""
+        rows = session.fetch(age_sql.state(session.server))
+        if not rows:
+            return None
+        [(seen, gaps, places, gone_to, purged_to)] = rows
+        lived = LivedTime(int(seen), tuple((int(begin), int(end)) for begin, end in json.loads(gaps)))
+        return cls(
+            lived, {key: WalkPlace(*place) for key, place in json.loads(places).items()}, int(gone_to), purged_to
+        )
+
+    def insert(self, session: Session) -> None:
+        """Write it for the first time."""
+        session.run(age_sql.insert_state(session.server, *self._columns()))
+
+    def update(self, session: Session) -> None:
+        """Write it again."""
+        session.run(age_sql.update_state(session.server, *self._columns()))
+
+    def move(self, scope: Scope, place: WalkPlace, gone: Iterable[int] = ()) -> None:
+        """Note how far a scope came, and what went."""
+        self.places.pop(scope.key, None)  # so that it comes last
+        self.places[scope.key] = place
+        self.places = dict(list(self.places.items())[-PLACES:])
+        self.gone_to = max(self.gone_to, *gone, 0)
+
+    def _columns(self) -> tuple[int, str, str, int, int | None]:
+        places = {key: [place.id, place.again_at] for key, place in self.places.items()}
+        return self.lived.seen, json.dumps(self.lived.gaps), json.dumps(places), self.gone_to, self.purged_to
