@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.settable.option_table import Place
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
-from django_dbqueue.tasks.options import check_options, options_of
-from django_dbqueue.tasks.task import OWN_OPTIONS, DBQueueTask
+from django_dbqueue.tasks.options import options_of, own_options, read_task_options
+from django_dbqueue.tasks.task import DBQueueTask
 from django_dbqueue.tasks.task_functions import check_function
 
 if TYPE_CHECKING:
     from django.core.checks import CheckMessage
 
+    from django_dbqueue.codecs import Json
     from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
     from django_dbqueue.tasks.compat import AnyResult, AnyTask
 
@@ -31,8 +33,7 @@ Call = tuple["AnyTask", Sequence[Any], Mapping[str, Any]]
 class DBQueueBackend(BaseTaskBackend):
     """Tasks as messages of the queue: leases, retries, results in the same commit, and an operator's console.
 
-    ``OPTIONS``: ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results``, ``group``; see
-    ``TaskOptions``.
+    ``OPTIONS``: see ``TaskOptions``.
     """
 
     task_class = DBQueueTask
@@ -40,7 +41,7 @@ class DBQueueBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
-    supports_call_options = True  # expires, group, once, once_for: no other backend has them
+    supports_call_options = True  # expires, group, once and others: no other backend has them
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""
@@ -57,8 +58,8 @@ class DBQueueBackend(BaseTaskBackend):
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
         check_function(task)
-        own = {name: value for name in OWN_OPTIONS if (value := getattr(task, name, None)) is not None}
-        check_options(own, f"The task {task.module_path}")
+        if own := own_options(task):
+            read_task_options(Place.TASK, own, f"The task {task.module_path}")
 
     def enqueue(  # type: ignore[override]
         self,
@@ -70,12 +71,15 @@ class DBQueueBackend(BaseTaskBackend):
         group: str | None = None,
         once: str | None = None,
         once_for: float | timedelta | None = None,
+        headers: Mapping[str, Json] | None = None,
+        using: str | None = None,
     ) -> AnyResult:
         """Store the task in the caller's transaction and return its result, READY; or that of the first one ``once``.
 
-        A worker that claims it after ``expires`` (aware) drops it. Raises InvalidTask, and TypeError or ValueError for
-        arguments that JSON can't express; then nothing is written. If the first task with the token ``once`` is gone
-        from the history too, it raises TaskResultDoesNotExist.
+        A worker that claims it after ``expires`` (aware) drops it. ``headers`` are added to the task's; ``using`` is
+        the alias of a database. Raises InvalidTask, and TypeError or ValueError for arguments that JSON can't express;
+        then nothing is written. If the first task with the token ``once`` is gone from the history too, it raises
+        TaskResultDoesNotExist.
         """
         from django_dbqueue.models import Message
         from django_dbqueue.tasks.task_results import enqueued
@@ -93,10 +97,11 @@ class DBQueueBackend(BaseTaskBackend):
                 priority=envelope.priority,
                 max_reads=envelope.max_reads,
                 lease=envelope.lease,
-                headers=envelope.headers,
+                headers={**(envelope.headers or {}), **(headers or {})},
                 group=envelope.group,
                 once=once,
                 once_for=once_for,
+                using=using,
             )
         except InvalidMessage as error:
             raise InvalidTask(f"{task.module_path}: {error}") from error
