@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 
-from django_dbqueue.settable.option_table import Place, defaults
+from django_dbqueue.settable.option_table import SetIn, defaults
 
 NAME: Final = "DBQUEUE"
 MAX_CONCURRENCY: Final = 10_000
@@ -68,10 +68,10 @@ DELETE: Final = "delete"
 HOLD: Final = "hold"
 """What a dead message means for its group: it waits for an operator, and the next one doesn't run."""
 
-PER_QUEUE: Final[dict[str, object]] = defaults(Place.QUEUE)
+PER_QUEUE: Final[dict[str, object]] = defaults(SetIn.QUEUE)
 """Options that DEFAULTS and each of QUEUES can set, and their defaults."""
 
-PER_SCHEDULE: Final[dict[str, Any]] = defaults(Place.SCHEDULE)
+PER_SCHEDULE: Final[dict[str, Any]] = defaults(SetIn.SCHEDULE)
 """Options of each of SCHEDULES; queue and cron are required, and without a timezone TIME_ZONE applies."""
 
 _SENT: Final = {name: PER_QUEUE[name] for name in ("priority", "group")}

@@ -14,7 +14,7 @@ from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, Schedules
 from django_dbqueue.redaction import policy
 from django_dbqueue.schedules import declarations
 from django_dbqueue.settable.kinds import YES_OR_NO, Kind, Unfit, fitted, of_type, one_of, seconds, shown, whole
-from django_dbqueue.settable.option_table import TAKEN, Place, did_you_mean, listed, why_not
+from django_dbqueue.settable.option_table import TAKEN, SetIn, did_you_mean, listed, why_not
 
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
@@ -71,7 +71,7 @@ TOP_LEVEL_KINDS: Final[dict[str, Kind]] = {
     "LOG_RETRIES": one_of(conf.LINE, conf.TRACEBACK),
     "MONITOR_TOKEN": of_type((str, type(None)), "a long random text, or None"),
 }
-PER_QUEUE_KINDS: Final = {name: each.kind for name, each in TAKEN[Place.QUEUE].items()}
+PER_QUEUE_KINDS: Final = {name: each.kind for name, each in TAKEN[SetIn.QUEUE].items()}
 
 
 def check_settings(**_: object) -> list[checks.CheckMessage]:
@@ -252,5 +252,5 @@ def _elsewhere(name: object, kinds: Mapping[str, Kind]) -> str:
         return f"{name} is an option of queues: {where}" if name in PER_QUEUE_KINDS else ""
     if name in TOP_LEVEL_KINDS:
         return f"{name} applies to all queues: put it one level up, into {conf.NAME} itself."
-    why = why_not(Place.QUEUE, name)
+    why = why_not(SetIn.QUEUE, name)
     return f"No queue has it: {why}." if why else ""

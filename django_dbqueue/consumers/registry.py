@@ -17,7 +17,7 @@ from django_dbqueue.consumers import consumer_modules
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules import declarations
-from django_dbqueue.settable.option_table import Place, read_options
+from django_dbqueue.settable.option_table import SetIn, read_options
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 Kind = Literal["single", "batch", "async"]
@@ -146,7 +146,7 @@ def consumer(queue: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handle
     schedule = declarations.of_function(f"The consumer of {queue!r}", queue, options)
     holder = f"of the consumer of {queue!r}"
     try:
-        given = read_options(Place.CONSUMER, options, of=f" {holder}")
+        given = read_options(SetIn.CONSUMER, options, of=f" {holder}")
     except TypeError as error:
         raise TypeError(f"@consumer {error}") from None
     if given.get("batch_wait") and given.get("batch") is None:

@@ -35,7 +35,7 @@ MAX_BATCH: Final = 900
 DAY: Final = 86_400.0
 
 
-class Place(Enum):
+class SetIn(Enum):
     """Where options are set."""
 
     CONSUMER = "@consumer"
@@ -50,7 +50,7 @@ class Option:
     """An option, as one or several places have it. ``meaning``, ``why_not`` and ``shown`` are Markdown."""
 
     name: str
-    places: tuple[Place, ...]
+    places: tuple[SetIn, ...]
     kind: Kind
     default: object
     meaning: str
@@ -62,11 +62,11 @@ class Option:
     """Its default, if it isn't the value in ``default``."""
 
 
-_FUNCTIONS: Final = (Place.CONSUMER, Place.TASK)
-_TASKS: Final = (Place.TASK, Place.BACKEND)
-_QUEUES: Final = (Place.CONSUMER, Place.QUEUE)
-_ALL: Final = (*_FUNCTIONS, Place.BACKEND, Place.QUEUE)
-_TIMED: Final = (*_FUNCTIONS, Place.SCHEDULE)
+_FUNCTIONS: Final = (SetIn.CONSUMER, SetIn.TASK)
+_TASKS: Final = (SetIn.TASK, SetIn.BACKEND)
+_QUEUES: Final = (SetIn.CONSUMER, SetIn.QUEUE)
+_ALL: Final = (*_FUNCTIONS, SetIn.BACKEND, SetIn.QUEUE)
+_TIMED: Final = (*_FUNCTIONS, SetIn.SCHEDULE)
 
 _OF_ALL_MESSAGES: Final = "it holds for all messages of a queue, whoever sends, claims or ends them"
 _ONE_SCHEDULE: Final = "a schedule is of one function, or stands in `SCHEDULES`: a queue and a backend have many tasks"
@@ -91,20 +91,20 @@ OPTIONS: Final = (
         of_queue="max_reads",
     ),
     Option(
-        "priority", (Place.QUEUE,), whole(-100, 100), 0, "for messages that don't specify one",
+        "priority", (SetIn.QUEUE,), whole(-100, 100), 0, "for messages that don't specify one",
         "a message has it before any function is known: give it to `enqueue()`; `@task` has Django's own `priority`",
     ),
     Option(
-        "retention", (Place.QUEUE,), seconds(), 7 * DAY, "age at which workers move done rows into the history",
+        "retention", (SetIn.QUEUE,), seconds(), 7 * DAY, "age at which workers move done rows into the history",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "dead_retention", (Place.QUEUE,), or_none(seconds()), None,
+        "dead_retention", (SetIn.QUEUE,), or_none(seconds()), None,
         "the same for dead rows; `None`: they stay until an operator requeues or purges them",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "on_ack", (Place.QUEUE,), one_of("keep", "delete"), "keep",
+        "on_ack", (SetIn.QUEUE,), one_of("keep", "delete"), "keep",
         'what becomes of an acked row: `"keep"`, or `"delete"`, [see below](#on_ack)',
         "`message.ack()` also runs where no function is known, and a message must end the same way whoever acks it",
     ),
@@ -127,7 +127,7 @@ OPTIONS: Final = (
         "the one of its queue holds for a task too; only a `backoff` that is longer itself, or a function, exceeds it",
     ),
     Option(
-        "transactional", (*_FUNCTIONS, Place.BACKEND), YES_OR_NO, False,
+        "transactional", (*_FUNCTIONS, SetIn.BACKEND), YES_OR_NO, False,
         "`True`: what the function writes in the queue's database, and the ack (with a task's result), are one commit "
         "([exactly once](quickstart.md#exactly-once)); not for an `async def` consumer",
         "it changes what the code of a function may do, so whoever writes that decides",
@@ -137,7 +137,7 @@ OPTIONS: Final = (
         "only tasks have results",
     ),
     Option(
-        "group", (Place.QUEUE,), WHOLE, None,
+        "group", (SetIn.QUEUE,), WHOLE, None,
         '`"*"`: all messages of the queue are one group, and none can name another',
         "whoever sends a message names its group: `enqueue(group=…)`",
     ),
@@ -146,53 +146,53 @@ OPTIONS: Final = (
         "the group of its messages, or a function of the task's arguments that returns it, or None", shown="none",
     ),
     Option(
-        "group_limit", (Place.QUEUE,), whole(1, WIDEST), 1,
+        "group_limit", (SetIn.QUEUE,), whole(1, WIDEST), 1,
         "how many messages of one group may run at once, from 1 to 10,000; 1 lets them run one after the other, in the "
         "order in which they were sent. `Group.objects.limit()` and [the console](console.md#groups) change it for a "
         "single group",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "group_batch", (Place.QUEUE,), whole(1, MOST_IN_A_ROW), 1,
+        "group_batch", (SetIn.QUEUE,), whole(1, MOST_IN_A_ROW), 1,
         "how many messages of a group a worker claims at once, to run them one after the other, from 1 to 900; "
         "[see below](#group_batch)",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "group_rate", (Place.QUEUE,), or_none(rate), None,
+        "group_rate", (SetIn.QUEUE,), or_none(rate), None,
         'how many messages of each group may start: `"10/s"`, `"100/m"` or `"5000/h"`; [see below](#group_rate). '
         "`Group.objects.rate()` changes it for a single group",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "group_burst", (Place.QUEUE,), or_none(whole(1, WIDEST)), None,
+        "group_burst", (SetIn.QUEUE,), or_none(whole(1, WIDEST)), None,
         "how many messages of a group may run at once, above `group_limit`, while workers have nothing else to do; "
         "[see below](#group_burst)",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "on_dead", (Place.QUEUE,), one_of("next", "hold"), "next",
+        "on_dead", (SetIn.QUEUE,), one_of("next", "hold"), "next",
         'what a dead message means for its group: `"next"`: the next one runs; `"hold"`: the group waits until '
         "somebody requeues, drops or purges it",
         _OF_ALL_MESSAGES,
     ),
     Option(
-        "resource", (Place.CONSUMER,), ANYTHING, None,
+        "resource", (SetIn.CONSUMER,), ANYTHING, None,
         "for `async def`: what makes a client, or whatever else the coroutines of a child "
         "[share](async.md#a-shared-client)",
         "it is an argument of the function of an async consumer; an async task has an event loop of its own, and "
         "shares no client",
     ),
     Option(
-        "batch", (Place.CONSUMER,), whole(1, MAX_BATCH), None,
+        "batch", (SetIn.CONSUMER,), whole(1, MAX_BATCH), None,
         "how many messages the function gets at once, in [a list](batches.md), up to 900", _ONE_CALL,
         shown="one, no list",
     ),
     Option(
-        "batch_wait", (Place.CONSUMER,), seconds(most=60.0), 0.0,
+        "batch_wait", (SetIn.CONSUMER,), seconds(most=60.0), 0.0,
         "seconds that a message waits for others to fill the list, up to 60", _ONE_CALL,
     ),
-    Option("queue", (Place.SCHEDULE,), ANYTHING, None, "where the messages go", _SCHEDULES),
+    Option("queue", (SetIn.SCHEDULE,), ANYTHING, None, "where the messages go", _SCHEDULES),
     Option(
         "cron", _TIMED, ANYTHING, None,
         "five fields: minute, hour, day of month, month, day of week; with six, the first is the second",
@@ -205,34 +205,34 @@ OPTIONS: Final = (
         '`"all"`: each of the last 100; `"skip"`: none that is more than a minute past',
         _ONE_SCHEDULE,
     ),
-    Option("payload", (Place.SCHEDULE,), ANYTHING, {}, "payload of every message", _SCHEDULES),
+    Option("payload", (SetIn.SCHEDULE,), ANYTHING, {}, "payload of every message", _SCHEDULES),
     Option(
-        "key", (Place.SCHEDULE,), ANYTHING, None,
+        "key", (SetIn.SCHEDULE,), ANYTHING, None,
         "key of every message. While a message with it is live, a due time enqueues nothing, so runs don't overlap",
         _SCHEDULES,
     ),
 )  # fmt: skip
-TAKEN: Final[Mapping[Place, Mapping[str, Option]]] = {
-    place: {each.name: each for each in OPTIONS if place in each.places} for place in Place
+TAKEN: Final[Mapping[SetIn, Mapping[str, Option]]] = {
+    place: {each.name: each for each in OPTIONS if place in each.places} for place in SetIn
 }
 """What each place takes, by name."""
 REQUIRED: Final = ("queue", "cron")
 """What each of SCHEDULES must set."""
 
 
-def defaults(place: Place) -> dict[str, Any]:
+def defaults(place: SetIn) -> dict[str, Any]:
     """Return the options of a place with what holds where nothing is set."""
     return {name: each.default for name, each in TAKEN[place].items()}
 
 
-def why_not(place: Place, name: object) -> str:
+def why_not(place: SetIn, name: object) -> str:
     """Return why a place can't take an option that another one takes; '' if none does."""
     return next(
         (each.why_not for each in OPTIONS if each.name == name and place not in each.places and each.why_not), ""
     )
 
 
-def read_options(place: Place, given: Mapping[str, object], *, said: str = "", of: str = "") -> dict[str, Any]:
+def read_options(place: SetIn, given: Mapping[str, object], *, said: str = "", of: str = "") -> dict[str, Any]:
     """Return the options that a decorator or a backend sets, as they are used; None for those that it leaves to others.
 
     TypeError for one that the place doesn't take. InvalidMessage calls one ``said``, its name and ``of``, and says what
@@ -247,7 +247,7 @@ def read_options(place: Place, given: Mapping[str, object], *, said: str = "", o
     return used
 
 
-def refusal(place: Place, name: object) -> str:
+def refusal(place: SetIn, name: object) -> str:
     """Return the end of the sentence on an option that a place doesn't take."""
     why = why_not(place, name)
     return (

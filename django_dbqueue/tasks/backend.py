@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.settable.option_table import Place
+from django_dbqueue.settable.option_table import SetIn
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from django.core.checks import CheckMessage
 
     from django_dbqueue.codecs import Json
+    from django_dbqueue.envelope import Envelope
     from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
+    from django_dbqueue.models import Message
     from django_dbqueue.tasks.compat import AnyResult, AnyTask
 
 Call = tuple["AnyTask", Sequence[Any], Mapping[str, Any]]
@@ -59,7 +61,7 @@ class DBQueueBackend(BaseTaskBackend):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
         check_function(task)
         if own := own_options(task):
-            read_task_options(Place.TASK, own, f"The task {task.module_path}")
+            read_task_options(SetIn.TASK, own, f"The task {task.module_path}")
 
     def enqueue(  # type: ignore[override]
         self,
@@ -81,7 +83,6 @@ class DBQueueBackend(BaseTaskBackend):
         then nothing is written. If the first task with the token ``once`` is gone from the history too, it raises
         TaskResultDoesNotExist.
         """
-        from django_dbqueue.models import Message
         from django_dbqueue.tasks.task_results import enqueued
 
         if call := getattr(task, "call_options", None):
@@ -89,22 +90,10 @@ class DBQueueBackend(BaseTaskBackend):
         self.validate_task(task)
         options = options_of(task, self.options)
         envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)
-        try:
-            message = Message.objects.enqueue(
-                envelope.payload,
-                queue=task.queue_name,
-                at=envelope.at,
-                priority=envelope.priority,
-                max_reads=envelope.max_reads,
-                lease=envelope.lease,
-                headers={**(envelope.headers or {}), **(headers or {})},
-                group=envelope.group,
-                once=once,
-                once_for=once_for,
-                using=using,
-            )
-        except InvalidMessage as error:
-            raise InvalidTask(f"{task.module_path}: {error}") from error
+        envelope = replace(
+            envelope, headers={**(envelope.headers or {}), **(headers or {})}, once=once, once_for=once_for
+        )
+        message = _stored(task, envelope, using)
         if message.outcome == "ignored":
             return self.get_result(str(message.pk))
         result = enqueued(task, message, self.alias)
@@ -167,6 +156,28 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.tasks.backend_checks import check_backend
 
         return [*super().check(**kwargs), *check_backend(self)]
+
+
+def _stored(task: AnyTask, envelope: Envelope, using: str | None) -> Message:
+    """Store a task's message; InvalidTask for what no message can have."""
+    from django_dbqueue.models import Message
+
+    try:
+        return Message.objects.enqueue(
+            envelope.payload,
+            queue=task.queue_name,
+            at=envelope.at,
+            priority=envelope.priority,
+            max_reads=envelope.max_reads,
+            lease=envelope.lease,
+            headers=envelope.headers,
+            group=envelope.group,
+            once=envelope.once,
+            once_for=envelope.once_for,
+            using=using,
+        )
+    except InvalidMessage as error:
+        raise InvalidTask(f"{task.module_path}: {error}") from error
 
 
 def _parts_of(call: object) -> Call:

@@ -14,7 +14,7 @@ from django.core.signals import setting_changed
 from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules.declarations import Missed, of_function
-from django_dbqueue.settable.option_table import TAKEN, Place, read_options
+from django_dbqueue.settable.option_table import TAKEN, SetIn, read_options
 from django_dbqueue.tasks.compat import InvalidTask, Task
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class TaskOptions:
 
 NAMES: Final = tuple(each.name for each in fields(TaskOptions))
 _DEFAULTS: Final = {
-    name: TAKEN[Place.BACKEND][name].default for name in NAMES if not TAKEN[Place.BACKEND][name].of_queue
+    name: TAKEN[SetIn.BACKEND][name].default for name in NAMES if not TAKEN[SetIn.BACKEND][name].of_queue
 }
-_OF_QUEUE: Final = {each.of_queue: each.name for each in TAKEN[Place.BACKEND].values() if each.of_queue}
+_OF_QUEUE: Final = {each.of_queue: each.name for each in TAKEN[SetIn.BACKEND].values() if each.of_queue}
 """Options of a queue that override a backend's, and what a task calls them."""
 
 
@@ -81,7 +81,7 @@ def task_options(**options: Unpack[TaskKeywords]) -> Callable[[Function], Functi
     They are the keywords of ``@task`` on Django 6.1. With ``cron``, every worker makes sure that the task is enqueued
     at each due time, with its own defaults as arguments. InvalidTask says what can't be.
     """
-    used = read_task_options(Place.TASK, options, "task_options()")
+    used = read_task_options(SetIn.TASK, options, "task_options()")
 
     def mark(function: Function) -> Function:
         target: Any = function.func if isinstance(function, Task) else function
@@ -93,10 +93,10 @@ def task_options(**options: Unpack[TaskKeywords]) -> Callable[[Function], Functi
     return mark
 
 
-def read_task_options(place: Place, options: Mapping[str, Any], said: str) -> dict[str, Any]:
+def read_task_options(place: SetIn, options: Mapping[str, Any], said: str) -> dict[str, Any]:
     """Return options of a task as they are used; InvalidTask says, of ``said``, which can't be, and why."""
     try:
-        if place is Place.TASK:
+        if place is SetIn.TASK:
             of_function("It", "tasks", options)
         return read_options(place, options, said=f"{said}: ")
     except TypeError as error:
@@ -115,7 +115,7 @@ def note_schedule(function: Callable[..., object], cron: str | None) -> None:
 
 def own_options(task: AnyTask) -> dict[str, Any]:
     """Return what a task's own keywords set."""
-    return {name: value for name in TAKEN[Place.TASK] if (value := getattr(task, name, None)) is not None}
+    return {name: value for name in TAKEN[SetIn.TASK] if (value := getattr(task, name, None)) is not None}
 
 
 def schedule_of(task: AnyTask) -> dict[str, object] | None:
@@ -134,12 +134,12 @@ def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
 @cache
 def _resolved(function: Callable[..., object], own: Pairs, queue: str, general: Pairs) -> TaskOptions:
     of_queue = getattr(settings, conf.NAME, {}).get("QUEUES", {}).get(queue, {})
-    chosen = _DEFAULTS | read_task_options(Place.BACKEND, dict(general), "OPTIONS of the backend")
+    chosen = _DEFAULTS | read_task_options(SetIn.BACKEND, dict(general), "OPTIONS of the backend")
     for word, name in _OF_QUEUE.items():
         if word in of_queue:  # what the message doesn't set is the queue's when it is claimed
             chosen.pop(name, None)
     named = {name: value for name, value in getattr(function, ATTRIBUTE, {}).items() if name in NAMES}
-    return TaskOptions(**{**chosen, **named, **read_task_options(Place.TASK, dict(own), "@task")})
+    return TaskOptions(**{**chosen, **named, **read_task_options(SetIn.TASK, dict(own), "@task")})
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from django_dbqueue.envelope import Envelope, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.schedules.declarations import Missed
-from django_dbqueue.settable.option_table import Place, refusal
+from django_dbqueue.settable.option_table import SetIn, refusal
 from django_dbqueue.tasks.compat import AnyTask, InvalidTask, is_in_process
 from django_dbqueue.tasks.options import Backoff, GroupOf, note_schedule
 from django_dbqueue.tasks.task_moments import as_django_shows, now
@@ -39,7 +39,7 @@ class DBQueueTask(AnyTask):
     def __new__(cls, **options: Any) -> Self:
         """Raise TypeError for an option that a task doesn't take; it says why."""
         for name in options.keys() - cls.__dataclass_fields__.keys():
-            raise TypeError(f"@task {refusal(Place.TASK, name)}")
+            raise TypeError(f"@task {refusal(SetIn.TASK, name)}")
         return object.__new__(cls)
 
     def __post_init__(self) -> None:

@@ -14,14 +14,14 @@ from typing import Final
 from generated import NotDescribed
 
 from django_dbqueue import conf
-from django_dbqueue.settable.option_table import OPTIONS, REQUIRED, TAKEN, Option, Place
+from django_dbqueue.settable.option_table import OPTIONS, REQUIRED, TAKEN, Option, SetIn
 
 NAMED: Final = {"TOP_LEVEL": "key"}
 """What the first column is called, if not option."""
 DAY: Final = 86_400
 
 
-OF_CONF: Final = {"PER_QUEUE": Place.QUEUE, "PER_SCHEDULE": Place.SCHEDULE}
+OF_CONF: Final = {"PER_QUEUE": SetIn.QUEUE, "PER_SCHEDULE": SetIn.SCHEDULE}
 """Dicts of ``conf.py`` that are made of the table of options."""
 
 
@@ -47,21 +47,21 @@ def table_of(name: str) -> str:
 
 def options_of(place: str) -> str:
     """Return a table of what tasks take, or of what a consumer takes besides what queues and schedules do."""
-    options = TAKEN[Place[place]]
-    if Place[place] is Place.CONSUMER:
-        elsewhere = TAKEN[Place.QUEUE].keys() | TAKEN[Place.SCHEDULE].keys()
+    options = TAKEN[SetIn[place]]
+    if SetIn[place] is SetIn.CONSUMER:
+        elsewhere = TAKEN[SetIn.QUEUE].keys() | TAKEN[SetIn.SCHEDULE].keys()
         options = {name: each for name, each in options.items() if name not in elsewhere}
     return _table("option", [(name, _default(each), each.meaning) for name, each in options.items()])
 
 
 def places() -> str:
     """Return a table of where each option may be set, and why it may not be elsewhere."""
-    shown = [place for place in Place if place is not Place.SCHEDULE]
+    shown = [place for place in SetIn if place is not SetIn.SCHEDULE]
     rows = [
         f"| option | {' | '.join(f'`{place.value}`' for place in shown)} | elsewhere not, because |",
         f"|---|{'---|' * len(shown)}---|",
     ]
-    for name in dict.fromkeys(each.name for each in OPTIONS if each.places != (Place.SCHEDULE,)):
+    for name in dict.fromkeys(each.name for each in OPTIONS if each.places != (SetIn.SCHEDULE,)):
         alike = [each for each in OPTIONS if each.name == name]
         cells = ["yes" if any(place in each.places for each in alike) else "" for place in shown]
         why = "" if all(cells) else next((each.why_not for each in alike if each.why_not), "")
@@ -72,10 +72,10 @@ def places() -> str:
 
 
 def _default(option: Option) -> str:
-    if option.shown or Place.TASK not in option.places or not option.of_queue:
+    if option.shown or SetIn.TASK not in option.places or not option.of_queue:
         return option.shown or _shown(option.default)
     named = "" if option.of_queue == option.name else f" `{option.of_queue}`"
-    of_queue = TAKEN[Place.QUEUE][option.of_queue].default
+    of_queue = TAKEN[SetIn.QUEUE][option.of_queue].default
     return f"the queue's{named}" + ("" if of_queue is None else f": {_shown(of_queue)}")
 
 

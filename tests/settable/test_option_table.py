@@ -14,7 +14,7 @@ from django.test import override_settings
 from django_dbqueue import conf
 from django_dbqueue.consumers.registry import ConsumerOptions, consumer
 from django_dbqueue.settable.kinds import fitted
-from django_dbqueue.settable.option_table import OPTIONS, TAKEN, Option, Place, read_options, why_not
+from django_dbqueue.settable.option_table import OPTIONS, TAKEN, Option, SetIn, read_options, why_not
 from django_dbqueue.tasks import DBQueueBackend, DBQueueTask, task_options
 from django_dbqueue.tasks.backend_checks import check_backend
 from django_dbqueue.tasks.compat import InvalidTask, Task
@@ -102,10 +102,10 @@ def of_consumer(name: str, value: Any) -> Any:
     from django_dbqueue.consumers import registry
 
     new = registry.functions()["q"]
-    if name in TAKEN[Place.SCHEDULE]:
+    if name in TAKEN[SetIn.SCHEDULE]:
         assert new.schedule is not None
         return new.schedule[name]
-    return getattr(new.resolved() if name in TAKEN[Place.QUEUE] else new, name)
+    return getattr(new.resolved() if name in TAKEN[SetIn.QUEUE] else new, name)
 
 
 def of_task(name: str, value: Any) -> Any:
@@ -121,7 +121,7 @@ def keywords(**options: Any) -> Any:
 
 
 def _used_by_task(task: Any, name: str) -> Any:
-    if name in TAKEN[Place.SCHEDULE]:
+    if name in TAKEN[SetIn.SCHEDULE]:
         schedule = schedule_of(task)
         assert schedule is not None
         return schedule[name]
@@ -142,22 +142,22 @@ def of_queue(name: str, value: Any) -> Any:
     return found[0]
 
 
-USED: Final = {Place.CONSUMER: of_consumer, Place.TASK: of_task, Place.BACKEND: of_backend, Place.QUEUE: of_queue}
+USED: Final = {SetIn.CONSUMER: of_consumer, SetIn.TASK: of_task, SetIn.BACKEND: of_backend, SetIn.QUEUE: of_queue}
 
 
-def sentences_of(place: Place, name: str, value: Any) -> set[str]:
+def sentences_of(place: SetIn, name: str, value: Any) -> set[str]:
     """What the place says of a value, from the option's name on."""
     found: list[str] = []
-    if place is Place.CONSUMER:
+    if place is SetIn.CONSUMER:
         with pytest.raises((ValueError, TypeError)) as raised:
             consumer("q", **{name: value})
         found = [str(raised.value).replace(" of the consumer of 'q'", "")]
-    elif place is Place.TASK:
+    elif place is SetIn.TASK:
         for make in (made, keywords):
             with pytest.raises((InvalidTask, TypeError)) as raised_by_task:
                 make(**{name: value})
             found.append(str(raised_by_task.value))
-    elif place is Place.BACKEND:
+    elif place is SetIn.BACKEND:
         backend: Any = DBQueueBackend("default", {"OPTIONS": {name: value}})
         [error] = check_backend(backend)
         assert error.id == "dbqueue.E021"
@@ -183,7 +183,7 @@ def _tasks(settings: Any, registry: dict[str, Any]) -> None:
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda each: each.name)
 def test_a_good_value_is_used_alike_in_each_place_that_takes_it(option: Option) -> None:
     for place in USED.keys() & set(option.places):
-        particular = OF_QUEUES if place is Place.QUEUE else OF_TASKS if place in (Place.TASK, Place.BACKEND) else {}
+        particular = OF_QUEUES if place is SetIn.QUEUE else OF_TASKS if place in (SetIn.TASK, SetIn.BACKEND) else {}
         values = GOOD.get(option.name, {}) | particular.get(option.name, {})
         assert values, f"nothing is known of {option.name}"
         for value, used in values.items():
@@ -201,7 +201,7 @@ def test_a_bad_value_is_refused_with_one_sentence_in_each_place_that_takes_it(na
 
 
 def test_every_option_is_tried_with_a_bad_value_or_has_tests_of_its_own() -> None:
-    assert {each.name for each in OPTIONS} - BAD.keys() == {"resource", *TAKEN[Place.SCHEDULE]}
+    assert {each.name for each in OPTIONS} - BAD.keys() == {"resource", *TAKEN[SetIn.SCHEDULE]}
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ def test_a_schedule_is_refused_with_one_sentence_by_consumers_and_tasks(options:
 @pytest.mark.parametrize("name", sorted({each.name for each in OPTIONS}))
 def test_a_place_that_cannot_take_an_option_says_why(name: str) -> None:
     for place in USED:
-        if name in TAKEN[place] or (place is Place.CONSUMER and name == "queue"):
+        if name in TAKEN[place] or (place is SetIn.CONSUMER and name == "queue"):
             continue
-        if place is Place.TASK and name == "priority":  # Django's own keyword
+        if place is SetIn.TASK and name == "priority":  # Django's own keyword
             with pytest.raises(InvalidTask, match=r"`@task` has Django's own `priority`"):
                 task_options(**{name: 1})
             continue
@@ -237,7 +237,7 @@ def test_a_place_that_cannot_take_an_option_says_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("place", USED)
-def test_a_name_that_no_place_knows_is_an_error_that_lists_what_there_is(place: Place) -> None:
+def test_a_name_that_no_place_knows_is_an_error_that_lists_what_there_is(place: SetIn) -> None:
     for sentence in sentences_of(place, "colour", "red"):
         assert ", ".join(sorted(TAKEN[place])) in sentence
 
@@ -249,20 +249,20 @@ def test_defaults_are_of_their_kind() -> None:
 
 
 def test_none_leaves_an_option_to_others_in_decorators() -> None:
-    nothing = {name: None for name in TAKEN[Place.CONSUMER] if name != "transactional"}
+    nothing = {name: None for name in TAKEN[SetIn.CONSUMER] if name != "transactional"}
     consumer("q", **nothing)(print)
     from django_dbqueue.consumers import registry
 
     assert registry.functions()["q"].options == {}
-    assert read_options(Place.TASK, {"keep_results": None}) == {"keep_results": None}, "not at all"
+    assert read_options(SetIn.TASK, {"keep_results": None}) == {"keep_results": None}, "not at all"
 
 
 def test_what_is_typed_is_what_the_table_has() -> None:
     own = {each.name for each in fields(DBQueueTask)} - {each.name for each in fields(Task)} - {"call_options"}
-    assert own == TaskKeywords.__annotations__.keys() == TAKEN[Place.TASK].keys()
-    assert set(NAMES) == TAKEN[Place.BACKEND].keys()
-    assert ConsumerOptions.__annotations__.keys() == TAKEN[Place.CONSUMER].keys()
-    assert {each.name for each in fields(conf.QueueOptions)} == TAKEN[Place.QUEUE].keys()
+    assert own == TaskKeywords.__annotations__.keys() == TAKEN[SetIn.TASK].keys()
+    assert set(NAMES) == TAKEN[SetIn.BACKEND].keys()
+    assert ConsumerOptions.__annotations__.keys() == TAKEN[SetIn.CONSUMER].keys()
+    assert {each.name for each in fields(conf.QueueOptions)} == TAKEN[SetIn.QUEUE].keys()
 
 
 def test_each_option_that_some_place_lacks_says_why() -> None:
