@@ -14,7 +14,7 @@ from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, Schedules
 from django_dbqueue.redaction import policy
 from django_dbqueue.schedules import declarations
 from django_dbqueue.settable.kinds import YES_OR_NO, Kind, Unfit, fitted, of_type, one_of, seconds, shown, whole
-from django_dbqueue.settable.option_table import TAKEN, SetIn, did_you_mean, listed, why_not
+from django_dbqueue.settable.option_table import OPTIONS_OF, SetIn, did_you_mean, listed, why_not
 
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
@@ -71,7 +71,7 @@ TOP_LEVEL_KINDS: Final[dict[str, Kind]] = {
     "LOG_RETRIES": one_of(conf.LINE, conf.TRACEBACK),
     "MONITOR_TOKEN": of_type((str, type(None)), "a long random text, or None"),
 }
-PER_QUEUE_KINDS: Final = {name: each.kind for name, each in TAKEN[SetIn.QUEUE].items()}
+PER_QUEUE_KINDS: Final = {name: each.kind for name, each in OPTIONS_OF[SetIn.QUEUE].items()}
 
 
 def check_settings(**_: object) -> list[checks.CheckMessage]:

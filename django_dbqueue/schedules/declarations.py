@@ -19,7 +19,7 @@ from django_dbqueue.envelope import Envelope, check_queue, seal
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.schedules import cron
 from django_dbqueue.settable.kinds import fitted
-from django_dbqueue.settable.option_table import REQUIRED, TAKEN, SetIn, did_you_mean
+from django_dbqueue.settable.option_table import OPTIONS_OF, REQUIRED, SetIn, did_you_mean
 
 Missed = Literal["latest", "all", "skip"]
 NAME_HEADER: Final = "dbqueue.schedule"
@@ -85,7 +85,7 @@ def read(name: object, declared: object) -> Plan:
             raise InvalidSchedule(f"It needs the option {option!r}.")
     try:
         options = conf.PER_SCHEDULE | {
-            option: fitted(TAKEN[SetIn.SCHEDULE][option].kind, value, option) for option, value in declared.items()
+            option: fitted(OPTIONS_OF[SetIn.SCHEDULE][option].kind, value, option) for option, value in declared.items()
         }
         plan = Plan(
             name=check_queue(name),  # the same characters, for the same reasons

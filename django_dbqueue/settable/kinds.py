@@ -18,14 +18,14 @@ class Unfit(ValueError):
     """What a value must be: the end of a sentence that begins with the option's name."""
 
 
-def fitted(kind: Kind, value: object, said: str) -> Any:
-    """Return a value as it is used, or raise InvalidMessage; ``said`` is what the sentence calls it."""
+def fitted(kind: Kind, value: object, called: str) -> Any:
+    """Return a value as it is used, or raise InvalidMessage; ``called`` is what the sentence calls it."""
     try:
         return kind(value)
     except Unfit as unfit:
-        raise InvalidMessage(f"{said} must be {unfit}, not {shown(value)}.") from None
+        raise InvalidMessage(f"{called} must be {unfit}, not {shown(value)}.") from None
     except InvalidMessage as error:
-        raise InvalidMessage(f"{said}: {error}") from error
+        raise InvalidMessage(f"{called}: {error}") from error
 
 
 def shown(value: object) -> str:

@@ -212,7 +212,7 @@ OPTIONS: Final = (
         _SCHEDULES,
     ),
 )  # fmt: skip
-TAKEN: Final[Mapping[SetIn, Mapping[str, Option]]] = {
+OPTIONS_OF: Final[Mapping[SetIn, Mapping[str, Option]]] = {
     place: {each.name: each for each in OPTIONS if place in each.places} for place in SetIn
 }
 """What each place takes, by name."""
@@ -222,7 +222,7 @@ REQUIRED: Final = ("queue", "cron")
 
 def defaults(place: SetIn) -> dict[str, Any]:
     """Return the options of a place with what holds where nothing is set."""
-    return {name: each.default for name, each in TAKEN[place].items()}
+    return {name: each.default for name, each in OPTIONS_OF[place].items()}
 
 
 def why_not(place: SetIn, name: object) -> str:
@@ -232,18 +232,18 @@ def why_not(place: SetIn, name: object) -> str:
     )
 
 
-def read_options(place: SetIn, given: Mapping[str, object], *, said: str = "", of: str = "") -> dict[str, Any]:
+def read_options(place: SetIn, given: Mapping[str, object], *, called: str = "", of: str = "") -> dict[str, Any]:
     """Return the options that a decorator or a backend sets, as they are used; None for those that it leaves to others.
 
-    TypeError for one that the place doesn't take. InvalidMessage calls one ``said``, its name and ``of``, and says what
-    it must be.
+    TypeError for one that the place doesn't take. What InvalidMessage calls one begins with ``called``, and ends with
+    ``of``.
     """
     used: dict[str, Any] = {}
     for name, value in given.items():
-        if (option := TAKEN[place].get(name)) is None:
+        if (option := OPTIONS_OF[place].get(name)) is None:
             raise TypeError(refusal(place, name))
         is_left_out = value is None and option.kind is not YES_OR_NO
-        used[name] = None if is_left_out else fitted(option.kind, value, f"{said}{name}{of}")
+        used[name] = None if is_left_out else fitted(option.kind, value, f"{called}{name}{of}")
     return used
 
 
@@ -251,7 +251,9 @@ def refusal(place: SetIn, name: object) -> str:
     """Return the end of the sentence on an option that a place doesn't take."""
     why = why_not(place, name)
     return (
-        f"has no option {name!r}: {why}." if why else f"has no option {name!r}; the options are {listed(TAKEN[place])}."
+        f"has no option {name!r}: {why}."
+        if why
+        else f"has no option {name!r}; the options are {listed(OPTIONS_OF[place])}."
     )
 
 

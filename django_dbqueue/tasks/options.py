@@ -14,7 +14,7 @@ from django.core.signals import setting_changed
 from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules.declarations import Missed, of_function
-from django_dbqueue.settable.option_table import TAKEN, SetIn, read_options
+from django_dbqueue.settable.option_table import OPTIONS_OF, SetIn, read_options
 from django_dbqueue.tasks.compat import InvalidTask, Task
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class TaskOptions:
 
 NAMES: Final = tuple(each.name for each in fields(TaskOptions))
 _DEFAULTS: Final = {
-    name: TAKEN[SetIn.BACKEND][name].default for name in NAMES if not TAKEN[SetIn.BACKEND][name].of_queue
+    name: OPTIONS_OF[SetIn.BACKEND][name].default for name in NAMES if not OPTIONS_OF[SetIn.BACKEND][name].of_queue
 }
-_OF_QUEUE: Final = {each.of_queue: each.name for each in TAKEN[SetIn.BACKEND].values() if each.of_queue}
+_OF_QUEUE: Final = {each.of_queue: each.name for each in OPTIONS_OF[SetIn.BACKEND].values() if each.of_queue}
 """Options of a queue that override a backend's, and what a task calls them."""
 
 
@@ -93,16 +93,16 @@ def task_options(**options: Unpack[TaskKeywords]) -> Callable[[Function], Functi
     return mark
 
 
-def read_task_options(place: SetIn, options: Mapping[str, Any], said: str) -> dict[str, Any]:
-    """Return options of a task as they are used; InvalidTask says, of ``said``, which can't be, and why."""
+def read_task_options(place: SetIn, options: Mapping[str, Any], called: str) -> dict[str, Any]:
+    """Return options of a task as they are used; InvalidTask says, of ``called``, which can't be, and why."""
     try:
         if place is SetIn.TASK:
             of_function("It", "tasks", options)
-        return read_options(place, options, said=f"{said}: ")
+        return read_options(place, options, called=f"{called}: ")
     except TypeError as error:
-        raise InvalidTask(f"{said} {error}") from None
+        raise InvalidTask(f"{called} {error}") from None
     except InvalidSchedule as error:
-        raise InvalidTask(f"{said}: {error}") from error
+        raise InvalidTask(f"{called}: {error}") from error
     except InvalidMessage as error:
         raise InvalidTask(str(error)) from error
 
@@ -115,7 +115,7 @@ def note_schedule(function: Callable[..., object], cron: str | None) -> None:
 
 def own_options(task: AnyTask) -> dict[str, Any]:
     """Return what a task's own keywords set."""
-    return {name: value for name in TAKEN[SetIn.TASK] if (value := getattr(task, name, None)) is not None}
+    return {name: value for name in OPTIONS_OF[SetIn.TASK] if (value := getattr(task, name, None)) is not None}
 
 
 def schedule_of(task: AnyTask) -> dict[str, object] | None:

@@ -14,7 +14,7 @@ from typing import Final
 from generated import NotDescribed
 
 from django_dbqueue import conf
-from django_dbqueue.settable.option_table import OPTIONS, REQUIRED, TAKEN, Option, SetIn
+from django_dbqueue.settable.option_table import OPTIONS, OPTIONS_OF, REQUIRED, Option, SetIn
 
 NAMED: Final = {"TOP_LEVEL": "key"}
 """What the first column is called, if not option."""
@@ -29,9 +29,9 @@ def table_of(name: str) -> str:
     """Return one of the dicts of ``conf.py`` as a table."""
     defaults = getattr(conf, name)
     if name in OF_CONF:
-        taken = TAKEN[OF_CONF[name]]
-        described = {each.name: each.meaning for each in taken.values()}
-        shown = {each.name: each.shown for each in taken.values() if each.shown}
+        options = OPTIONS_OF[OF_CONF[name]]
+        described = {each.name: each.meaning for each in options.values()}
+        shown = {each.name: each.shown for each in options.values() if each.shown}
         shown |= dict.fromkeys(REQUIRED, "required")
         where = "in django_dbqueue/settable/option_table.py"
     else:
@@ -47,9 +47,9 @@ def table_of(name: str) -> str:
 
 def options_of(place: str) -> str:
     """Return a table of what tasks take, or of what a consumer takes besides what queues and schedules do."""
-    options = TAKEN[SetIn[place]]
+    options = OPTIONS_OF[SetIn[place]]
     if SetIn[place] is SetIn.CONSUMER:
-        elsewhere = TAKEN[SetIn.QUEUE].keys() | TAKEN[SetIn.SCHEDULE].keys()
+        elsewhere = OPTIONS_OF[SetIn.QUEUE].keys() | OPTIONS_OF[SetIn.SCHEDULE].keys()
         options = {name: each for name, each in options.items() if name not in elsewhere}
     return _table("option", [(name, _default(each), each.meaning) for name, each in options.items()])
 
@@ -75,7 +75,7 @@ def _default(option: Option) -> str:
     if option.shown or SetIn.TASK not in option.places or not option.of_queue:
         return option.shown or _shown(option.default)
     named = "" if option.of_queue == option.name else f" `{option.of_queue}`"
-    of_queue = TAKEN[SetIn.QUEUE][option.of_queue].default
+    of_queue = OPTIONS_OF[SetIn.QUEUE][option.of_queue].default
     return f"the queue's{named}" + ("" if of_queue is None else f": {_shown(of_queue)}")
 
 

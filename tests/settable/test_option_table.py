@@ -14,7 +14,7 @@ from django.test import override_settings
 from django_dbqueue import conf
 from django_dbqueue.consumers.registry import ConsumerOptions, consumer
 from django_dbqueue.settable.kinds import fitted
-from django_dbqueue.settable.option_table import OPTIONS, TAKEN, Option, SetIn, read_options, why_not
+from django_dbqueue.settable.option_table import OPTIONS, OPTIONS_OF, Option, SetIn, read_options, why_not
 from django_dbqueue.tasks import DBQueueBackend, DBQueueTask, task_options
 from django_dbqueue.tasks.backend_checks import check_backend
 from django_dbqueue.tasks.compat import InvalidTask, Task
@@ -23,16 +23,16 @@ from django_dbqueue.tasks.options import NAMES, TaskKeywords, options_of, schedu
 BACKEND: Final = {"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": []}}
 MINUTE: Final = timedelta(minutes=1)
 LENGTHS: Final = {MINUTE: 60.0, 5: 5.0}
-SHORT: Final = {timedelta(seconds=1.5): 1.5, 0: 0.0}
+BRIEF: Final = {timedelta(seconds=1.5): 1.5, 0: 0.0}
 GOOD: Final[dict[str, dict[Any, Any]]] = {
     "lease": LENGTHS,
     "timeout": LENGTHS,
     "retention": LENGTHS,
     "dead_retention": LENGTHS,
     "backoff_max": LENGTHS,
-    "backoff": SHORT,
-    "keep_results": SHORT,
-    "batch_wait": SHORT,
+    "backoff": BRIEF,
+    "keep_results": BRIEF,
+    "batch_wait": BRIEF,
     "max_reads": {0: 0, 7: 7},
     "max_attempts": {0: 0, 7: 7},
     "priority": {-100: -100},
@@ -102,10 +102,10 @@ def of_consumer(name: str, value: Any) -> Any:
     from django_dbqueue.consumers import registry
 
     new = registry.functions()["q"]
-    if name in TAKEN[SetIn.SCHEDULE]:
+    if name in OPTIONS_OF[SetIn.SCHEDULE]:
         assert new.schedule is not None
         return new.schedule[name]
-    return getattr(new.resolved() if name in TAKEN[SetIn.QUEUE] else new, name)
+    return getattr(new.resolved() if name in OPTIONS_OF[SetIn.QUEUE] else new, name)
 
 
 def of_task(name: str, value: Any) -> Any:
@@ -121,7 +121,7 @@ def keywords(**options: Any) -> Any:
 
 
 def _used_by_task(task: Any, name: str) -> Any:
-    if name in TAKEN[SetIn.SCHEDULE]:
+    if name in OPTIONS_OF[SetIn.SCHEDULE]:
         schedule = schedule_of(task)
         assert schedule is not None
         return schedule[name]
@@ -201,7 +201,7 @@ def test_a_bad_value_is_refused_with_one_sentence_in_each_place_that_takes_it(na
 
 
 def test_every_option_is_tried_with_a_bad_value_or_has_tests_of_its_own() -> None:
-    assert {each.name for each in OPTIONS} - BAD.keys() == {"resource", *TAKEN[SetIn.SCHEDULE]}
+    assert {each.name for each in OPTIONS} - BAD.keys() == {"resource", *OPTIONS_OF[SetIn.SCHEDULE]}
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,9 @@ def test_a_schedule_is_refused_with_one_sentence_by_consumers_and_tasks(options:
 
 
 @pytest.mark.parametrize("name", sorted({each.name for each in OPTIONS}))
-def test_a_place_that_cannot_take_an_option_says_why(name: str) -> None:
+def test_a_place_that_cannot_take_an_option_gives_the_reason(name: str) -> None:
     for place in USED:
-        if name in TAKEN[place] or (place is SetIn.CONSUMER and name == "queue"):
+        if name in OPTIONS_OF[place] or (place is SetIn.CONSUMER and name == "queue"):
             continue
         if place is SetIn.TASK and name == "priority":  # Django's own keyword
             with pytest.raises(InvalidTask, match=r"`@task` has Django's own `priority`"):
@@ -239,7 +239,7 @@ def test_a_place_that_cannot_take_an_option_says_why(name: str) -> None:
 @pytest.mark.parametrize("place", USED)
 def test_a_name_that_no_place_knows_is_an_error_that_lists_what_there_is(place: SetIn) -> None:
     for sentence in sentences_of(place, "colour", "red"):
-        assert ", ".join(sorted(TAKEN[place])) in sentence
+        assert ", ".join(sorted(OPTIONS_OF[place])) in sentence
 
 
 def test_defaults_are_of_their_kind() -> None:
@@ -249,7 +249,7 @@ def test_defaults_are_of_their_kind() -> None:
 
 
 def test_none_leaves_an_option_to_others_in_decorators() -> None:
-    nothing = {name: None for name in TAKEN[SetIn.CONSUMER] if name != "transactional"}
+    nothing = {name: None for name in OPTIONS_OF[SetIn.CONSUMER] if name != "transactional"}
     consumer("q", **nothing)(print)
     from django_dbqueue.consumers import registry
 
@@ -259,13 +259,13 @@ def test_none_leaves_an_option_to_others_in_decorators() -> None:
 
 def test_what_is_typed_is_what_the_table_has() -> None:
     own = {each.name for each in fields(DBQueueTask)} - {each.name for each in fields(Task)} - {"call_options"}
-    assert own == TaskKeywords.__annotations__.keys() == TAKEN[SetIn.TASK].keys()
-    assert set(NAMES) == TAKEN[SetIn.BACKEND].keys()
-    assert ConsumerOptions.__annotations__.keys() == TAKEN[SetIn.CONSUMER].keys()
-    assert {each.name for each in fields(conf.QueueOptions)} == TAKEN[SetIn.QUEUE].keys()
+    assert own == TaskKeywords.__annotations__.keys() == OPTIONS_OF[SetIn.TASK].keys()
+    assert set(NAMES) == OPTIONS_OF[SetIn.BACKEND].keys()
+    assert ConsumerOptions.__annotations__.keys() == OPTIONS_OF[SetIn.CONSUMER].keys()
+    assert {each.name for each in fields(conf.QueueOptions)} == OPTIONS_OF[SetIn.QUEUE].keys()
 
 
-def test_each_option_that_some_place_lacks_says_why() -> None:
+def test_each_option_that_some_place_lacks_has_a_reason() -> None:
     for name in {each.name for each in OPTIONS}:
         alike = [each for each in OPTIONS if each.name == name]
         lacking = [place for place in USED if not any(place in each.places for each in alike)]

@@ -62,7 +62,7 @@ def test_a_backoff_is_the_delay_of_the_retry(make: Make) -> None:
     assert 3_600 <= (row.available_at - before).total_seconds() < 7_300, "with jitter, of up to half"
 
 
-def test_results_are_kept_as_long_as_the_option_says(make: Make) -> None:
+def test_results_are_kept_as_long_as_the_option_wants(make: Make) -> None:
     make(answer, keep_results=TWO_HOURS).enqueue()
     before = timezone.now()
     run()

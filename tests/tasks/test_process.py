@@ -119,7 +119,7 @@ def test_a_timeout_names_the_task_and_cancels_an_async_one_in_its_child(
     [
         ("sleep_too_long", {}),
         ("sleep_too_long", {"timeout": 3_600}),
-        ("let_nobody_run", {}),
+        ("hold_the_interpreter", {}),
         ("wait_too_long", {"timeout": 3_600}),
     ],
 )
@@ -138,7 +138,7 @@ def test_the_timeout_of_a_task_cuts_it_off_whatever_its_queue_has(
     assert [each.exception_class for each in result.errors] == [TimeoutError] * 2
     expected = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
     assert expected in str(Message.objects.get(pk=int(result.id)).error)
-    assert expected in worker.output or name == "let_nobody_run"
+    assert expected in worker.output or name == "hold_the_interpreter"
 
 
 def test_a_task_with_a_cron_is_enqueued_once_for_each_due_time_by_two_workers_of_which_one_is_killed(

@@ -34,7 +34,7 @@ def needy(days: int) -> int:
     return days
 
 
-def told(context: Any, days: int = 2) -> int:
+def contextual(context: Any, days: int = 2) -> int:
     return days
 
 
@@ -83,8 +83,8 @@ def test_at_a_due_time_it_is_a_task_as_any_other_and_enqueued_once_by_two_worker
 
 
 def test_the_keywords_of_a_task_and_its_context_do_too(registry: dict[str, Any], monkeypatch: Any) -> None:
-    made = DBQueueTask(func=told, takes_context=True, queue_name="jobs", cron=HOURLY, timezone="Europe/Berlin")
-    monkeypatch.setattr(sys.modules[__name__], "told", made)
+    made = DBQueueTask(func=contextual, takes_context=True, queue_name="jobs", cron=HOURLY, timezone="Europe/Berlin")
+    monkeypatch.setattr(sys.modules[__name__], "contextual", made)
     _ = made.using(queue_name="default")  # of another queue: the schedule is the task's
     [plan] = plans()
     assert (plan.name, plan.queue, plan.cron.timezone, plan.missed) == (
@@ -95,7 +95,7 @@ def test_the_keywords_of_a_task_and_its_context_do_too(registry: dict[str, Any],
     )
 
 
-def test_run_now_enqueues_it_and_says_who(make: Make) -> None:
+def test_run_now_enqueues_it_and_names_who(make: Make) -> None:
     make()
     [plan] = plans()
     message = Schedule.objects.run_now(PATH, by="ann", plan=plan)

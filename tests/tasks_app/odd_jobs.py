@@ -136,7 +136,7 @@ def sleep_too_long() -> None:
 
 @task(queue_name="jobs")
 @task_options(timeout=1, backoff=0.01, max_attempts=2)
-def let_nobody_run() -> None:
+def hold_the_interpreter() -> None:
     """Take longer than its own timeout, and let no other thread run meanwhile."""
     re.match(r"(a+)+$", "a" * 64 + "b")
 
