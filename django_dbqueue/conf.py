@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 
+from django_dbqueue.settable.option_table import SetIn, defaults
+
 NAME: Final = "DBQUEUE"
 MAX_CONCURRENCY: Final = 10_000
 """How many messages of async consumers a child runs at once at most."""
-
-MOST_IN_A_ROW: Final = 900
-"""How many of a group a worker takes at once at most (``group_batch``): as many as one statement settles."""
 
 TOP_LEVEL: Final[dict[str, object]] = {
     #: alias of the database that the queue lives in, for models, workers, the admin, commands and checks. `None`:
@@ -62,80 +62,24 @@ LINE: Final = "line"
 TRACEBACK: Final = "traceback"
 """How much is logged of a retry."""
 
-KEEP: Final = "keep"
 DELETE: Final = "delete"
-"""What becomes of an acked row."""
+"""What becomes of an acked row, if it isn't kept."""
 
-NEXT: Final = "next"
 HOLD: Final = "hold"
-"""What a dead message means for its group: the next one runs, or the group waits for an operator."""
+"""What a dead message means for its group: it waits for an operator, and the next one doesn't run."""
 
-PER_QUEUE: Final[dict[str, object]] = {
-    #: how long a claim lasts; the worker extends it at a third of its length while it holds the message
-    "lease": 60.0,
-    #: deliveries after which a failing message is dead; 0 means no limit
-    "max_reads": 5,
-    #: for messages that don't specify one
-    "priority": 0,
-    #: age at which workers move done rows into the history
-    "retention": 7 * 86_400.0,
-    #: the same for dead rows; `None`: they stay until an operator requeues or purges them
-    "dead_retention": None,
-    #: age at which workers delete rows of the history; `None`: they stay, [see below](#history_retention)
-    "history_retention": None,
-    #: what becomes of an acked row: `"keep"`, or `"delete"`, [see below](#on_ack)
-    "on_ack": KEEP,
-    #: how long a consumer may run
-    "timeout": None,
-    #: wait before the first retry; doubled for each further one, then reduced at random by up to half
-    "backoff": 2.0,
-    #: the longest wait
-    "backoff_max": 3_600.0,
-    #: `"*"`: all messages of the queue are one group, and none can name another
-    "group": None,
-    #: how many messages of one group may run at once, from 1 to 10,000; 1 lets them run one after the other, in the
-    #: order in which they were sent. `Group.objects.limit()` and [the console](console.md#groups) change it for a
-    #: single group
-    "group_limit": 1,
-    #: how many messages of a group a worker claims at once, to run them one after the other, from 1 to 900;
-    #: [see below](#group_batch)
-    "group_batch": 1,
-    #: how many messages of each group may start: `"10/s"`, `"100/m"` or `"5000/h"`; [see below](#group_rate).
-    #: `Group.objects.rate()` changes it for a single group
-    "group_rate": None,
-    #: how many messages of a group may run at once, above `group_limit`, while workers have nothing else to do;
-    #: [see below](#group_burst)
-    "group_burst": None,
-    #: what a dead message means for its group: `"next"`: the next one runs; `"hold"`: the group waits until somebody
-    #: requeues, drops or purges it
-    "on_dead": NEXT,
-}
-"""Options that DEFAULTS and each of QUEUES can set: lease, retentions, timeout and back-off in seconds."""
+PER_QUEUE: Final[dict[str, object]] = defaults(SetIn.QUEUE)
+"""Options that DEFAULTS and each of QUEUES can set, and their defaults."""
 
-PER_SCHEDULE: Final[dict[str, object]] = {
-    #: [required] where the messages go
-    "queue": None,
-    #: [required] five fields: minute, hour, day of month, month, day of week; with six, the first is the second
-    "cron": None,
-    #: [`TIME_ZONE`] the time zone of the expression
-    "timezone": None,
-    #: what becomes of due times that passed while no worker ran: `"latest"`: the last of them is enqueued, once;
-    #: `"all"`: each of the last 100; `"skip"`: none that is more than a minute past
-    "missed": "latest",
-    #: payload of every message
-    "payload": {},
-    #: key of every message. While a message with it is live, a due time enqueues nothing, so runs don't overlap
-    "key": None,
-}
+PER_SCHEDULE: Final[dict[str, Any]] = defaults(SetIn.SCHEDULE)
 """Options of each of SCHEDULES; queue and cron are required, and without a timezone TIME_ZONE applies."""
-
 
 _SENT: Final = {name: PER_QUEUE[name] for name in ("priority", "group")}
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """A queue's options, resolved: from its consumer, then QUEUES, DEFAULTS, and the built-in default."""
+    """A queue's options, resolved: from its consumer, then QUEUES, DEFAULTS, and the built-in default. In seconds."""
 
     lease: float
     max_reads: int
@@ -157,7 +101,7 @@ class QueueOptions:
 
 def get(name: str) -> Any:
     """Return one top-level setting."""
-    return getattr(settings, NAME, {}).get(name, TOP_LEVEL[name])
+    return _as_used(getattr(settings, NAME, {}).get(name, TOP_LEVEL[name]))
 
 
 def redaction() -> tuple[tuple[str, ...], str | None]:
@@ -177,12 +121,17 @@ def tracing() -> bool | None:
     return wanted if isinstance(wanted, bool) else None
 
 
+def _as_used(value: Any) -> Any:
+    """Return a value of the settings as it is used: lengths of time in seconds. Whether it may be so, checks say."""
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
 def queue_options(queue: str, consumer_options: Mapping[str, object] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
     configured = getattr(settings, NAME, {})
     specific, general = configured.get("QUEUES", {}).get(queue, {}), configured.get("DEFAULTS", {})
     chosen = {**PER_QUEUE, **general, **specific, **(consumer_options or {})}
-    return QueueOptions(**{name: chosen[name] for name in PER_QUEUE})
+    return QueueOptions(**{name: _as_used(chosen[name]) for name in PER_QUEUE})
 
 
 class ForSenders(NamedTuple):
@@ -209,13 +158,13 @@ def for_senders(queue: str) -> ForSenders:
 def history_retentions() -> tuple[float | None, dict[str, float | None]]:
     """Return for how many seconds the history keeps rows, None for ever: by default, and of the queues that differ."""
     configured = getattr(settings, NAME, {})
-    default: float | None = _first("history_retention", configured, "")
-    named = {queue: _first("history_retention", configured, queue) for queue in configured.get("QUEUES", {})}
+    default: float | None = _as_used(_first("history_retention", configured, ""))
+    named = {queue: _as_used(_first("history_retention", configured, queue)) for queue in configured.get("QUEUES", {})}
     return default, {queue: seconds for queue, seconds in named.items() if seconds != default}
 
 
 def on_ack(queue: str) -> str:
-    """Return what becomes of a queue's acked messages: KEEP or DELETE. Every ack needs only this."""
+    """Return what becomes of a queue's acked messages: DELETE, or they are kept. Every ack needs only this."""
     choice: str = _first("on_ack", getattr(settings, NAME, {}), queue)
     return choice
 

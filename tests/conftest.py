@@ -93,6 +93,8 @@ def _consumers_of_the_project() -> None:
 def _registry_as_it_was(_consumers_of_the_project: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone with it."""
     monkeypatch.setattr(consumer_registry, "_registry", consumer_registry.functions())
+    if (options := sys.modules.get("django_dbqueue.tasks.options")) is not None:
+        monkeypatch.setattr(options, "scheduled_paths", set(options.scheduled_paths))
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import check_moment, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.overview import known_queues
-from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.models.fields import clock
 from django_dbqueue.operations.verbs import Verb, check_target
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.settable.option_table import WIDEST
 from django_dbqueue.typed_values import typed_span
 
 EXAMPLE = "2026-12-01 08:00"

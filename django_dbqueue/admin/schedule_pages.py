@@ -1,6 +1,6 @@
 """Schedules: what is due when, and the progress of each. Those that operators have added are changed here.
 
-Those of the settings and of consumers are fixed; an operator can disable them, and run them now.
+Those of the settings, consumers and tasks are fixed; an operator can disable them, and run them now.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W021 | a module of consumers that queries the database while it is imported  |
 | W022 | tasks without a queue go to one that has a consumer                   |
 | W023 | a foreign key to rows that the queue deletes, which keeps them        |
-| W024 | a consumer's cron, and no library that reads cron expressions         |
+| W024 | a function's cron, and no library that reads cron expressions         |
+| W025 | a module of tasks that can't be imported, whose crons are unknown     |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """
@@ -59,6 +60,7 @@ from django_dbqueue.checks.database import check_alias, check_databases
 from django_dbqueue.checks.extras_checks import (
     check_consumers,
     check_extras,
+    check_modules_of_tasks,
     check_queues_of_consumers,
     check_task_backends,
 )
@@ -77,6 +79,7 @@ def register() -> None:
     checks.register(check_extras)
     checks.register(check_foreign_keys)
     checks.register(check_task_backends)
+    checks.register(check_modules_of_tasks)
     checks.register(check_consumers)
     checks.register(check_queues_of_consumers)
     checks.register(check_databases, checks.Tags.database)
@@ -86,6 +89,7 @@ def register() -> None:
 def check_project() -> list[checks.CheckMessage]:
     """Return what is wrong with the settings and with what tasks and consumers declare, whatever the database."""
     of_tasks = check_task_backends() or [message for each in backends().values() for message in each.check()]
+    of_tasks += check_modules_of_tasks()
     return [*check_settings(), *check_table_names(), *check_extras(), *check_queues_of_consumers(), *of_tasks]
 
 

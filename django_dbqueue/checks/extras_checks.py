@@ -10,11 +10,11 @@ from django.db import Error
 
 from django_dbqueue import conf
 from django_dbqueue.checks.settings_checks import check_settings
-from django_dbqueue.consumers import consumer_modules
-from django_dbqueue.consumers.registry import Consumer, functions, plan_of
+from django_dbqueue.consumers import consumer_modules, registry
 from django_dbqueue.consumers.reserved import check_reserved
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.tasks.backends_in_use import unimportable
+from django_dbqueue.tasks import task_schedules
+from django_dbqueue.tasks.backends_in_use import backends, unimportable
 
 
 def check_extras(**_: object) -> list[checks.CheckMessage]:
@@ -64,28 +64,44 @@ def check_consumers(**_: object) -> list[checks.CheckMessage]:
     ]
 
 
-def check_queues_of_consumers(**_: object) -> list[checks.CheckMessage]:
-    """Check the queues and the schedules of the consumers that can be imported, once the settings are valid."""
-    if any(message.is_serious() for message in check_settings()):
+def check_modules_of_tasks(**_: object) -> list[checks.CheckMessage]:
+    """Check that the modules ``tasks`` can be imported: whatever has a ``cron`` there isn't enqueued otherwise."""
+    if unimportable() or not backends():
         return []
-    consumer_modules.unimportable()
     return [
-        message for each in functions().values() for message in (*check_reserved(each.queue, each.name), *_plan(each))
+        checks.Warning(
+            f"{module} can't be imported, so no task in it is scheduled: {type(error).__name__}: {error}",
+            hint="If it has no task with a cron, or only workers have what it needs, silence dbqueue.W025.",
+            id="dbqueue.W025",
+        )
+        for module, error in task_schedules.unimportable().items()
     ]
 
 
-def _plan(each: Consumer) -> Iterator[checks.CheckMessage]:
+def check_queues_of_consumers(**_: object) -> list[checks.CheckMessage]:
+    """Check the queues of the consumers that can be imported, and the schedules of functions, in valid settings."""
+    if any(message.is_serious() for message in check_settings()):
+        return []
+    consumer_modules.unimportable()
+    scheduled = registry.scheduled()
+    return [
+        *(message for each in registry.functions().values() for message in check_reserved(each.queue, each.name)),
+        *(message for each in scheduled for message in _plan(each, scheduled)),
+    ]
+
+
+def _plan(each: registry.Scheduled, among: list[registry.Scheduled]) -> Iterator[checks.CheckMessage]:
     try:
-        plan_of(each)
+        each.plan(among)
     except InvalidSchedule as error:
         yield checks.Error(
-            f"The schedule of the consumer {each.name} can't be used. {error}",
+            f"The schedule of {each.holder} can't be used. {error}",
             hint="No worker can start until it is.",
             id="dbqueue.E006",
         )
     except SchedulesNotInstalled as error:
         yield checks.Warning(
-            f"The due times of the consumer {each.name} can't be computed. {error}",
+            f"The due times of {each.holder} can't be computed. {error}",
             hint="No worker can start until they can be. Where only workers have it, silence dbqueue.W024 elsewhere.",
             id="dbqueue.W024",
         )

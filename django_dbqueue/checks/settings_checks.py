@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from django.conf import settings
 from django.core import checks
 
 from django_dbqueue import conf
-from django_dbqueue.checks.group_options import GROUP_RULES, group_checks
-from django_dbqueue.checks.rules import Rule, of_type, one_of, seconds, whole
-from django_dbqueue.envelope import MAX_READS_LIMIT, QUEUE_NAME, check_queue
+from django_dbqueue.envelope import QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.redaction import policy
 from django_dbqueue.schedules import declarations
+from django_dbqueue.settable.kinds import YES_OR_NO, Kind, Unfit, fitted, of_type, one_of, seconds, shown, whole
+from django_dbqueue.settable.option_table import OPTIONS_OF, SetIn, did_you_mean, listed, why_not
 
 SHORTEST_LEASE: Final = 3.0
 """A lease is extended at a third of its length and workers beat once a second."""
@@ -24,61 +22,56 @@ _GIBIBYTE: Final = 1024**3
 INSTALL: Final = "Install it, or declare no schedules. Where only workers have it, silence dbqueue.E007 elsewhere."
 
 
-def _queue_name(value: object) -> str | None:
-    return None if isinstance(value, str) and QUEUE_NAME.match(value) else "the name of a queue"
+def _queue_name(value: object) -> object:
+    if isinstance(value, str) and QUEUE_NAME.match(value):
+        return value
+    raise Unfit("the name of a queue")
 
 
-def _redaction(value: object) -> str | None:
-    wanted = (
-        "a list of dotted names ('card.number', 'users.*.email'), the dotted path of a callable, or a dict with "
-        "'names' and 'callable' for both"
-    )
+def _redaction(value: object) -> object:
+    if not _can_be_redacted(value):
+        raise Unfit(
+            "a list of dotted names ('card.number', 'users.*.email'), the dotted path of a callable, or a dict with "
+            "'names' and 'callable' for both"
+        )
+    return value
+
+
+def _can_be_redacted(value: object) -> bool:
     if isinstance(value, str):
-        return None if "." in value else wanted
+        return "." in value
     names, path = value, None
     if isinstance(value, Mapping):
         if not value.keys() <= {"names", "callable"}:
-            return wanted
+            return False
         names, path = value.get("names", ()), value.get("callable")
     if not isinstance(names, list | tuple) or not all(_is_dotted_name(name) for name in names):
-        return wanted
-    return None if path is None or (isinstance(path, str) and "." in path) else wanted
+        return False
+    return path is None or (isinstance(path, str) and "." in path)
 
 
 def _is_dotted_name(name: object) -> bool:
     return isinstance(name, str) and all(name.split(".")) and name.split(".")[-1] != policy.DEEP
 
 
-TOP_LEVEL_RULES: Final[dict[str, Rule]] = {
+TOP_LEVEL_KINDS: Final[dict[str, Kind]] = {
     "DATABASE": of_type((str, type(None)), "the alias of a database, as in DATABASES, or None"),
     "DEFAULTS": of_type(Mapping, "a dict of options"),
     "QUEUES": of_type(Mapping, "a dict from queue names to dicts of options"),
     "MAX_PAYLOAD_BYTES": whole(1, _GIBIBYTE),
     "CONCURRENCY": whole(1, conf.MAX_CONCURRENCY),
-    "NOTIFY": of_type(bool, "True or False"),
+    "NOTIFY": YES_OR_NO,
     "REDACT": _redaction,
     "SCHEDULES": of_type(Mapping, "a dict from schedule names to dicts of options"),
-    "SESSION_LOCKS": of_type(bool, "True or False"),
+    "SESSION_LOCKS": YES_OR_NO,
     "OPERATIONS_QUEUE": _queue_name,
     "EVENT_RETENTION": seconds(),
     "TRACE": of_type((bool, type(None)), "True, False, or None (if OpenTelemetry has a provider)"),
-    "TRACE_AS_PARENT": of_type(bool, "True or False"),
+    "TRACE_AS_PARENT": YES_OR_NO,
     "LOG_RETRIES": one_of(conf.LINE, conf.TRACEBACK),
     "MONITOR_TOKEN": of_type((str, type(None)), "a long random text, or None"),
 }
-PER_QUEUE_RULES: Final[dict[str, Rule]] = {
-    "lease": seconds(above_zero=True),
-    "max_reads": whole(0, MAX_READS_LIMIT),
-    "priority": whole(-100, 100),
-    "retention": seconds(),
-    "dead_retention": seconds(or_none=True),
-    "history_retention": seconds(or_none=True),
-    "on_ack": one_of(conf.KEEP, conf.DELETE),
-    "timeout": seconds(above_zero=True, or_none=True),
-    "backoff": seconds(),
-    "backoff_max": seconds(),
-    **GROUP_RULES,
-}
+PER_QUEUE_KINDS: Final = {name: each.kind for name, each in OPTIONS_OF[SetIn.QUEUE].items()}
 
 
 def check_settings(**_: object) -> list[checks.CheckMessage]:
@@ -87,7 +80,7 @@ def check_settings(**_: object) -> list[checks.CheckMessage]:
     if not isinstance(given, Mapping):
         return [
             checks.Error(
-                f"{conf.NAME} must be a dict, not {_brief(given)}.",
+                f"{conf.NAME} must be a dict, not {shown(given)}.",
                 hint=f'For example: {conf.NAME} = {{"DATABASE": "default", "DEFAULTS": {{"lease": 60}}}}. '
                 "Leave it out for the defaults.",
                 id="dbqueue.E001",
@@ -106,19 +99,19 @@ def queue_alias() -> str | None:
 def unknown_alias(alias: object, where: str) -> checks.Error:
     """Return the error for an alias that doesn't exist."""
     return checks.Error(
-        f"{where} names the database {_brief(alias)}, which is not in DATABASES.",
-        hint=f"{_did_you_mean(alias, settings.DATABASES)}DATABASES has {_listed(settings.DATABASES)}.",
+        f"{where} names the database {shown(alias)}, which is not in DATABASES.",
+        hint=f"{did_you_mean(alias, settings.DATABASES)}DATABASES has {listed(settings.DATABASES)}.",
         id="dbqueue.E005",
     )
 
 
 def _top_level(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
-    yield from _known(given, TOP_LEVEL_RULES, conf.NAME)
-    yield from _valid(given, TOP_LEVEL_RULES, conf.NAME)
+    yield from _known(given, TOP_LEVEL_KINDS, conf.NAME)
+    yield from _read(given, TOP_LEVEL_KINDS, conf.NAME)[1]
     alias = given.get("DATABASE")
     if isinstance(alias, str) and alias not in settings.DATABASES:
         yield unknown_alias(alias, f"{conf.NAME}['DATABASE']")
-    if "REDACT" in given and _redaction(given["REDACT"]) is None and (path := conf.redaction()[1]) is not None:
+    if "REDACT" in given and _can_be_redacted(given["REDACT"]) and (path := conf.redaction()[1]) is not None:
         yield from _hook(path)
 
 
@@ -127,7 +120,7 @@ def _hook(path: str) -> Iterator[checks.CheckMessage]:
         policy.load_hook(path)
     except Exception as error:  # a module may raise anything when it is imported
         yield checks.Error(
-            f"{conf.NAME}['REDACT'] names the callable {_brief(path)}, which can't be imported "
+            f"{conf.NAME}['REDACT'] names the callable {shown(path)}, which can't be imported "
             f"({type(error).__name__}: {error}), so no payload is shown.",
             hint="Name a function (queue, payload, headers) -> (payload, headers); put field names in a list.",
             id="dbqueue.E008",
@@ -141,27 +134,26 @@ def _defaults(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
 
 
 def _queues(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
-    queues = given.get("QUEUES", {})
+    queues, defaults = given.get("QUEUES", {}), given.get("DEFAULTS", {})
     if not isinstance(queues, Mapping):
         return
-    defaults = given.get("DEFAULTS", {})
-    inherited = {**conf.PER_QUEUE, **defaults} if isinstance(defaults, Mapping) else conf.PER_QUEUE
+    general, _ = _read(defaults if isinstance(defaults, Mapping) else {}, PER_QUEUE_KINDS, "")
     for queue, options in queues.items():
-        place = f"{conf.NAME}['QUEUES'][{_brief(queue)}]"
+        place = f"{conf.NAME}['QUEUES'][{shown(queue)}]"
         try:
             check_queue(queue)
         except InvalidMessage as error:
             yield checks.Error(
-                f"{conf.NAME}['QUEUES'] has an invalid queue name: {_brief(queue)}.",
+                f"{conf.NAME}['QUEUES'] has an invalid queue name: {shown(queue)}.",
                 hint=str(error) if isinstance(queue, str) and len(queue) < 100 else "Use 1 to 64 characters of text.",
                 id="dbqueue.E004",
             )
         if isinstance(options, Mapping):
-            yield from _options(options, place, inherited)
+            yield from _options(options, place, conf.PER_QUEUE | general)
         else:
             yield checks.Error(
-                f"{place} must be a dict of options, not {_brief(options)}.",
-                hint=f"The options are {_listed(PER_QUEUE_RULES)}.",
+                f"{place} must be a dict of options, not {shown(options)}.",
+                hint=f"The options are {listed(PER_QUEUE_KINDS)}.",
                 id="dbqueue.E003",
             )
 
@@ -169,7 +161,7 @@ def _queues(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
 def _schedules(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
     declared = given.get("SCHEDULES", {})
     for name, options in declared.items() if isinstance(declared, Mapping) else ():
-        place = f"{conf.NAME}['SCHEDULES'][{_brief(name)}]"
+        place = f"{conf.NAME}['SCHEDULES'][{shown(name)}]"
         try:
             declarations.read(name, options)
         except InvalidSchedule as error:
@@ -184,59 +176,69 @@ def _schedules(given: Mapping[object, object]) -> Iterator[checks.CheckMessage]:
 
 
 def _options(options: Mapping[Any, Any], place: str, inherited: Mapping[str, object]) -> Iterator[checks.CheckMessage]:
-    yield from _known(options, PER_QUEUE_RULES, place)
-    wrong = list(_valid(options, PER_QUEUE_RULES, place))
+    yield from _known(options, PER_QUEUE_KINDS, place)
+    used, wrong = _read(options, PER_QUEUE_KINDS, place)
     yield from wrong
-    if wrong:
-        return
-    lease = options.get("lease", SHORTEST_LEASE)
-    if lease < SHORTEST_LEASE:
+    if not wrong:
+        yield from _odd(used, {**inherited, **used}, place)
+
+
+def _odd(used: Mapping[str, Any], merged: Mapping[str, Any], place: str) -> Iterator[checks.Warning]:
+    """Check which values do no good, or don't go together; ``merged`` has those that are inherited too."""
+    if used.get("lease", SHORTEST_LEASE) < SHORTEST_LEASE:
         yield checks.Warning(
-            f"{place}['lease'] is {lease} seconds: a worker that is busy for a moment loses the lease, and the "
-            "message is delivered again.",
+            f"{place}['lease'] is {used['lease']:g} seconds: a worker that is busy for a moment loses the lease, and "
+            "the message is delivered again.",
             hint=(
                 f"Use {SHORTEST_LEASE:.0f} seconds or more; workers extend the lease of a running message "
                 "automatically."
             ),
             id="dbqueue.W002",
         )
-    if {"backoff", "backoff_max"} & options.keys():
-        yield from _growing({**inherited, **options}, place)
-    yield from group_checks(options, {**inherited, **options}, place)
-
-
-def _growing(merged: Mapping[str, Any], place: str) -> Iterator[checks.CheckMessage]:
     first, last = merged["backoff"], merged["backoff_max"]
-    if any(PER_QUEUE_RULES["backoff"](value) for value in (first, last)):
-        return  # an inherited value is wrong, and reported where it is set
-    if last < first:
+    if {"backoff", "backoff_max"} & used.keys() and last < first:
         yield checks.Warning(
-            f"{place}: the first retry waits {first} seconds (backoff), but none may wait longer than {last} "
+            f"{place}: the first retry waits {first:g} seconds (backoff), but none may wait longer than {last:g} "
             "(backoff_max), so every retry waits that long.",
             hint="Make backoff_max larger than backoff, or both the same for equal delays.",
             id="dbqueue.W001",
         )
+    limit, burst = merged["group_limit"], merged["group_burst"]
+    if {"group_limit", "group_burst"} & used.keys() and burst is not None and burst <= limit:
+        yield checks.Warning(
+            f"{place}: group_burst is {burst}, but {limit} messages of a group may run at once anyway (group_limit), "
+            "so it changes nothing.",
+            hint="Make group_burst larger than group_limit, or leave it out.",
+            id="dbqueue.W004",
+        )
 
 
-def _known(given: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
+def _known(given: Mapping[object, object], kinds: Mapping[str, Kind], place: str) -> Iterator[checks.Error]:
     for name in given:
-        if name in rules:
+        if name in kinds:
             continue
         yield checks.Error(
-            f"{place} has an unknown {'setting' if rules is TOP_LEVEL_RULES else 'option'}, {_brief(name)}.",
-            hint=_elsewhere(name, rules) or f"{_did_you_mean(name, rules)}Valid names are {_listed(rules)}.",
+            f"{place} has an unknown {'setting' if kinds is TOP_LEVEL_KINDS else 'option'}, {shown(name)}.",
+            hint=_elsewhere(name, kinds) or f"{did_you_mean(name, kinds)}Valid names are {listed(kinds)}.",
             id="dbqueue.E002",
         )
 
 
-def _valid(given: Mapping[object, object], rules: Mapping[str, Rule], place: str) -> Iterator[checks.Error]:
-    for name, rule in rules.items():
-        if name in given and (wanted := rule(given[name])):
-            yield checks.Error(
-                f"{place}['{name}'] must be {wanted}, not {_brief(given[name])}.",
-                hint=f"Change it, or leave it out{_default_of(name)}.",
-                id="dbqueue.E003",
-            )
+def _read(
+    given: Mapping[Any, object], kinds: Mapping[str, Kind], place: str
+) -> tuple[dict[str, Any], list[checks.CheckMessage]]:
+    """Return those values that can be, as they are used, and what is wrong with the others."""
+    used: dict[str, Any] = {}
+    wrong: list[checks.CheckMessage] = []
+    for name, kind in kinds.items():
+        if name not in given:
+            continue
+        try:
+            used[name] = fitted(kind, given[name], f"{place}['{name}']")
+        except InvalidMessage as error:
+            hint = f"Change it, or leave it out{_default_of(name)}."
+            wrong.append(checks.Error(str(error), hint=hint, id="dbqueue.E003"))
+    return used, wrong
 
 
 def _default_of(name: str) -> str:
@@ -244,26 +246,11 @@ def _default_of(name: str) -> str:
     return "" if default == {} else f" for the default, {default!r}"
 
 
-def _elsewhere(name: object, rules: Mapping[str, Rule]) -> str:
-    if rules is TOP_LEVEL_RULES and name in PER_QUEUE_RULES:
-        return f"{name} is an option of queues: put it into 'DEFAULTS', or into 'QUEUES' under a queue's name."
-    if rules is PER_QUEUE_RULES and name in TOP_LEVEL_RULES:
+def _elsewhere(name: object, kinds: Mapping[str, Kind]) -> str:
+    if kinds is TOP_LEVEL_KINDS:
+        where = "put it into 'DEFAULTS', or into 'QUEUES' under a queue's name."
+        return f"{name} is an option of queues: {where}" if name in PER_QUEUE_KINDS else ""
+    if name in TOP_LEVEL_KINDS:
         return f"{name} applies to all queues: put it one level up, into {conf.NAME} itself."
-    return ""
-
-
-def _did_you_mean(name: object, known: Iterable[str]) -> str:
-    by_lower_case = {other.lower(): other for other in known}
-    near = get_close_matches(str(name).lower()[:100], by_lower_case, n=1)
-    return f"Did you mean {by_lower_case[near[0]]!r}? " if near else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-def _brief(value: object) -> str:
-    try:
-        return reprlib.repr(value)
-    except Exception:  # a settings file may hold anything, and its repr may raise anything
-        return f"a {type(value).__name__}"
+    why = why_not(SetIn.QUEUE, name)
+    return f"No queue has it: {why}." if why else ""

@@ -1,4 +1,4 @@
-"""The modules ``queue_consumers`` of the installed apps: imported, and why one can't be."""
+"""The modules ``queue_consumers``, or of another name, of the installed apps: imported, and why one can't be."""
 
 from __future__ import annotations
 
@@ -19,26 +19,22 @@ class ImportExits(ImproperlyConfigured):
 def discover() -> None:
     """Import the module of every app that has one; raise what an import raises, and ImportExits for an exit."""
     for app in apps.get_app_configs():
-        _import(app)
+        _import(app, MODULE)
 
 
-def unimportable() -> dict[str, Exception]:
+def unimportable(module: str = MODULE) -> dict[str, Exception]:
     """Import what can be, and return why the others can't be, by module."""
     found: dict[str, Exception] = {}
     for app in apps.get_app_configs():
         try:
-            _import(app)
+            _import(app, module)
         except Exception as error:
-            found[_module_of(app)] = error
+            found[f"{app.name}.{module}"] = error
     return found
 
 
-def _module_of(app: AppConfig) -> str:
-    return f"{app.name}.{MODULE}"
-
-
-def _import(app: AppConfig) -> None:
-    name = _module_of(app)
+def _import(app: AppConfig, module: str) -> None:
+    name = f"{app.name}.{module}"
     try:
         import_module(name)
     except SystemExit as error:
@@ -47,5 +43,5 @@ def _import(app: AppConfig) -> None:
             "it has other work: raise an exception that says what is wrong, or call sys.exit() in a command."
         ) from error
     except Exception:
-        if app.module is not None and module_has_submodule(app.module, MODULE):
+        if app.module is not None and module_has_submodule(app.module, module):
             raise

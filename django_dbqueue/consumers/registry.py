@@ -5,27 +5,23 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_dbqueue import conf
 from django_dbqueue.consumers import consumer_modules
-from django_dbqueue.envelope import check_lease, check_queue, check_seconds, check_whole
-from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
+from django_dbqueue.envelope import check_queue
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules import declarations
+from django_dbqueue.settable.option_table import SetIn, read_options
 
 Handler = TypeVar("Handler", bound=Callable[..., object])
 Kind = Literal["single", "batch", "async"]
 """How a handler runs: with one message, or with a list of them, in a thread; or on the event loop."""
-MAX_BATCH: Final = 900
-"""Messages of one call: as many as one statement settles."""
-MAX_BATCH_WAIT: Final = 60.0
-"""Seconds."""
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -38,6 +34,9 @@ class MessageRunner(Protocol):
 
     def judge(self, delivery: Any, error: BaseException) -> Any:
         """Return the verdict that follows from what ``run`` raised."""
+
+    def options_of(self, message: Any, of_queue: conf.QueueOptions) -> conf.QueueOptions:
+        """Return what holds for a message; what its function doesn't set is its queue's."""
 
     def name_of(self, headers_text: str | None) -> str | None:
         """Return the dotted name of what it runs for a message with these headers, if they say."""
@@ -79,6 +78,10 @@ class Consumer:
         """The options in force: the decorator's, then the settings'."""
         return conf.queue_options(self.queue, self.options)
 
+    def options_of(self, message: Any) -> conf.QueueOptions:
+        """Return what holds for one of its messages."""
+        return self.resolved() if self.runner is None else self.runner.options_of(message, self.resolved())
+
 
 def largest_batch(consumers: Iterable[Consumer]) -> int:
     """Return how many messages one of these handlers gets at once at most; 0 if none gets a list."""
@@ -88,37 +91,44 @@ def largest_batch(consumers: Iterable[Consumer]) -> int:
 _registry: dict[str, Consumer] = {}
 Source = Callable[[Iterable[str]], dict[str, Consumer]]
 _sources: list[Source] = []
+_scheduled_sources: list[Callable[[], Iterable[Scheduled]]] = []
 
 
-def add_source(source: Source) -> None:
-    """Let ``registered`` ask for more consumers, of queues that no function consumes; it is given the named queues."""
+def add_source(source: Source, scheduled_source: Callable[[], Iterable[Scheduled]]) -> None:
+    """Let ``registered`` ask for more consumers, of queues that no function consumes; it is given the named queues.
+
+    ``scheduled_source`` returns what else has a ``cron``.
+    """
     if source not in _sources:
         _sources.append(source)
+        _scheduled_sources.append(scheduled_source)
 
 
-def consumer(
-    queue: str,
-    *,
-    lease: float | None = None,
-    max_reads: int | None = None,
-    timeout: float | None = None,
-    backoff: float | None = None,
-    backoff_max: float | None = None,
-    transactional: bool = False,
-    resource: Callable[[], Any] | None = None,
-    batch: int | None = None,
-    batch_wait: float | timedelta = 0.0,
-    cron: str | None = None,
-    timezone: str | None = None,
-    missed: declarations.Missed = "latest",
-) -> Callable[[Handler], Handler]:
+class ConsumerOptions(TypedDict, total=False):
+    """What ``@consumer`` takes besides the queue: ``settable/option_table.py`` says what each does."""
+
+    lease: float | timedelta | None
+    max_reads: int | None
+    timeout: float | timedelta | None
+    backoff: float | timedelta | None
+    backoff_max: float | timedelta | None
+    transactional: bool
+    resource: Callable[[], Any] | None
+    batch: int | None
+    batch_wait: float | timedelta
+    cron: str | None
+    timezone: str | None
+    missed: declarations.Missed
+
+
+def consumer(queue: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handler], Handler]:
     """Register a function (or ``async def``) as the consumer of a queue; it gets the message.
 
     Returning acks the message; ``Retry`` and ``Reject`` decide otherwise; any other exception is a failure, retried
     with exponential back-off (``backoff`` seconds doubled each time up to ``backoff_max``, with jitter) until
-    ``max_reads``. ``lease`` and ``timeout`` are seconds. With ``transactional`` the handler runs inside
-    ``message.transaction()``: its rows in the queue's database and the ack are one commit, and any exception undoes
-    them (promise P15).
+    ``max_reads``. ``lease``, ``timeout`` and back-off are seconds, or timedeltas. With ``transactional`` the handler
+    runs inside ``message.transaction()``: its rows in the queue's database and the ack are one commit, and any
+    exception undoes them (promise P15).
 
     ``resource`` makes an async context manager, or is an async generator function that yields once: an ``async def``
     consumer gets its value as second argument. Each child enters it once and leaves it when it stops; consumers with
@@ -129,30 +139,22 @@ def consumer(
 
     With ``cron``, every worker that has this consumer makes sure that a message with the payload {} is sent at each due
     time; ``timezone`` and ``missed`` are as in ``DBQUEUE["SCHEDULES"]``.
+
+    InvalidMessage and InvalidSchedule say which option can't be so, TypeError which one a consumer doesn't take.
     """
-    options = _checked(
-        queue, transactional, max_reads, lease=lease, timeout=timeout, backoff=backoff, backoff_max=backoff_max
-    )
-    patience, schedule = _batch_wait(queue, batch, batch_wait), _schedule_of(queue, cron, timezone, missed)
-    make = partial(Consumer, queue, options=options, transactional=transactional, schedule=schedule)
-    return _registering(partial(make, resource=resource, batch=batch, batch_wait=patience))
-
-
-def _checked(queue: str, transactional: object, max_reads: int | None, **seconds: float | None) -> dict[str, object]:
-    """Return those of the options of its messages that were given."""
     check_queue(queue)
-    options: dict[str, object] = {name: check_seconds(name, each) for name, each in seconds.items() if each is not None}
-    if "lease" in options:
-        check_lease(seconds["lease"], name=f"lease of the consumer of {queue!r}")
-    if "timeout" in options and not options["timeout"]:
-        raise InvalidMessage(f"timeout of the consumer of {queue!r} must be more than 0 seconds.")
-    if max_reads is not None:
-        options["max_reads"] = check_whole("max_reads", max_reads, low=0, high=2_000_000_000)
-    if not isinstance(transactional, bool):
-        raise InvalidMessage(
-            f"transactional of the consumer of {queue!r} must be True or False, not {transactional!r}."
-        )
-    return options
+    schedule = declarations.of_function(f"The consumer of {queue!r}", queue, options)
+    holder = f"of the consumer of {queue!r}"
+    try:
+        given = read_options(SetIn.CONSUMER, options, of=f" {holder}")
+    except TypeError as error:
+        raise TypeError(f"@consumer {error}") from None
+    if given.get("batch_wait") and given.get("batch") is None:
+        raise InvalidMessage(f"batch_wait {holder} needs batch too: how many messages make a full one.")
+    given = {name: value for name, value in given.items() if value is not None}
+    of_messages = {name: given[name] for name in conf.PER_QUEUE if name in given}
+    of_consumer = {name: given[name] for name in ("transactional", "resource", "batch", "batch_wait") if name in given}
+    return _registering(partial(Consumer, queue, options=of_messages, schedule=schedule, **of_consumer))
 
 
 def _registering(make: Callable[..., Consumer]) -> Callable[[Handler], Handler]:
@@ -197,18 +199,6 @@ def _refuse_what_cannot_run(queue: str, handler: object) -> None:
         )
 
 
-def _batch_wait(queue: str, batch: int | None, batch_wait: object) -> float:
-    if batch is not None:
-        check_whole(f"batch of the consumer of {queue!r}", batch, low=1, high=MAX_BATCH)
-    what = f"batch_wait of the consumer of {queue!r}"
-    seconds = check_seconds(what, batch_wait)
-    if seconds > MAX_BATCH_WAIT:
-        raise InvalidMessage(f"{what} must be at most {MAX_BATCH_WAIT:g} seconds, not {seconds:g}.")
-    if seconds and batch is None:
-        raise InvalidMessage(f"{what} needs batch too: how many messages make a full one.")
-    return seconds
-
-
 def _check_resource(new: Consumer) -> None:
     if new.resource is None:
         return
@@ -228,17 +218,6 @@ def _check_resource(new: Consumer) -> None:
         ) from None
 
 
-def _schedule_of(queue: str, cron: str | None, timezone: str | None, missed: str) -> dict[str, object] | None:
-    if cron is None:
-        if timezone is not None or missed != "latest":
-            raise InvalidSchedule(f"The consumer of {queue!r} sets timezone or missed, but no cron for them.")
-        return None
-    schedule: dict[str, object] = {"queue": queue, "cron": cron, "timezone": timezone, "missed": missed}
-    with suppress(SchedulesNotInstalled):  # a process that runs no worker needs no cron library
-        declarations.read(queue, schedule)
-    return schedule
-
-
 def autodiscover() -> None:
     """Import ``queue_consumers`` of every installed app."""
     consumer_modules.discover()
@@ -256,21 +235,42 @@ def has_consumer(queue: str) -> bool | None:
     return queue in registered([queue])
 
 
+class Scheduled(NamedTuple):
+    """A function of the project that has a ``cron``."""
+
+    name: str
+    """That of its schedule."""
+    holder: str
+    read: Callable[[], declarations.Plan]
+    """Returns its schedule; InvalidSchedule or SchedulesNotInstalled if no worker can start with it."""
+
+    def plan(self, among: Iterable[Scheduled]) -> declarations.Plan:
+        """Return its schedule; InvalidSchedule too if another one ``among`` these, or the settings, has its name."""
+        others = [each.holder for each in among if each.name == self.name and each.holder != self.holder]
+        if self.name in conf.get("SCHEDULES"):
+            others.append(f"one of {conf.NAME}['SCHEDULES']")
+        if others:
+            raise InvalidSchedule(
+                f"Two schedules are named {self.name!r}: that of {self.holder}, which is named after its queue "
+                f"or function, and {others[0]}. Give the latter another name."
+            )
+        return self.read()
+
+
+def scheduled() -> list[Scheduled]:
+    """Return every function that has a ``cron``: consumers, and what else the sources have."""
+    found = [
+        Scheduled(each.queue, f"the consumer {each.name}", partial(declarations.read, each.queue, each.schedule))
+        for each in _registry.values()
+        if each.schedule is not None
+    ]
+    return [*found, *(each for source in _scheduled_sources for each in source())]
+
+
 def plans() -> list[declarations.Plan]:
-    """Return every schedule: those of the settings, and those of the consumers, named after their queue."""
-    return [*declarations.of_settings(), *filter(None, map(plan_of, _registry.values()))]
-
-
-def plan_of(each: Consumer) -> declarations.Plan | None:
-    """Return a consumer's schedule; InvalidSchedule or SchedulesNotInstalled if no worker can start with it."""
-    if each.schedule is None:
-        return None
-    if each.queue in conf.get("SCHEDULES"):
-        raise InvalidSchedule(
-            f"Two schedules are named {each.queue!r}: that of the consumer {each.name}, which has its queue's "
-            f"name, and one of {conf.NAME}['SCHEDULES']. Give the latter another name."
-        )
-    return declarations.read(each.queue, each.schedule)
+    """Return every schedule: those of the settings, and those of functions."""
+    found = scheduled()
+    return [*declarations.of_settings(), *(each.plan(found) for each in found)]
 
 
 def functions() -> dict[str, Consumer]:

@@ -13,9 +13,9 @@ from typing import Final
 from django_dbqueue import conf
 from django_dbqueue.envelope import LANES, first_lane
 from django_dbqueue.lanes.kick import kick
-from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lanes.walk import lanes_in_use
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.settable.rates import interval_of
 
 STEP: Final = 200
 """Lanes that one statement looks for."""

@@ -16,9 +16,9 @@ from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lanes import groups_sql, heads_sql, lanes_sql, rates_sql, tickets
 from django_dbqueue.lanes.heads import followers_of
 from django_dbqueue.lanes.kick import kick
-from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.statements import enqueue_sql, moves_sql
 
 logger = logging.getLogger("django_dbqueue")

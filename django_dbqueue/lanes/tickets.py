@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.session import Session
 from django_dbqueue.databases.statement import LanePlace
-from django_dbqueue.lanes import heads_sql, lanes_sql, rates, rates_sql
+from django_dbqueue.lanes import heads_sql, lanes_sql, rates_sql
 from django_dbqueue.lanes.heads import Head, followers_of, heads_of
+from django_dbqueue.settable import rates
 from django_dbqueue.statuses import NEW
 
 WidthOf = Callable[[int], int]
 """Returns how many tickets a lane has by the settings of its queue."""
 IntervalOf = Callable[[int], int | None]
 """Returns the microseconds between two starts in a lane by the settings of its queue, None without a rate."""
-WIDEST: Final = 10_000
-"""How many tickets a lane can have."""
 
 
 def leave(

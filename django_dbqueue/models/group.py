@@ -11,11 +11,11 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole, lane_of
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lanes.lane_moves import hurry, kick_after_commit, park_what_is_ready
-from django_dbqueue.lanes.rates import WrongRate, interval_of
-from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.settable.option_table import WIDEST
+from django_dbqueue.settable.rates import WrongRate, interval_of
 from django_dbqueue.statements.events_sql import storable
 
 

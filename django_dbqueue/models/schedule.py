@@ -22,8 +22,7 @@ from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH
 from django_dbqueue.lifecycle.left_behind import LeftBehind
 from django_dbqueue.models.fields import AsciiField, DbNow, ExactTextField, KeyField, UTCDateTimeField
-from django_dbqueue.models.message import Message
-from django_dbqueue.models.schedule_verbs import ScheduleVerbs
+from django_dbqueue.models.schedule_verbs import ScheduleVerbs, enqueue_due
 from django_dbqueue.schedules.declarations import Plan, read
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import session_for, session_of
@@ -88,10 +87,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
         def send() -> None:
             for due in times:
-                envelope = plan.envelope(due)
-                message = Message.objects.enqueue(
-                    envelope.payload, queue=plan.queue, key=envelope.key, headers=envelope.headers, using=self.db
-                )
+                message = enqueue_due(plan, due, using=self.db)
                 self.filter(pk=plan.name).update(last_message_id=message.pk)
 
         return self._move(row, {"queue": plan.queue, "last_due": upto}, and_then=send)

@@ -160,22 +160,19 @@ class ScheduleVerbs(Generic[AnySchedule]):
     def run_now(self, name: str, *, by: str = "", plan: Plan | None = None, using: str | None = None) -> Message:
         """Enqueue what a schedule would, now, disabled or not; its due times stay as they are.
 
-        ``plan``: what to enqueue, if a consumer declares the schedule. If a live message has the schedule's key,
-        nothing is enqueued; that message is returned, and its ``outcome`` says so. The header ``dbqueue.run_by`` names
-        the operator.
+        ``plan``: what to enqueue, if a consumer or a task declares the schedule. If a live message has the schedule's
+        key, nothing is enqueued; that message is returned, and its ``outcome`` says so. The header ``dbqueue.run_by``
+        names the operator.
         """
         session = self._session(using)
         rows = self._rows(session)
-        found = plan or self._plan_of(name, session)
-        envelope = found.envelope(clock(session.using), run_by=storable(by, 150) or "")
+        found, now = plan or self._plan_of(name, session), clock(session.using)
 
         def send() -> Message:
             with session.transaction():
                 # In the order in which workers lock; one that hangs midway must not hang whoever is on call
                 is_free = bool(rows.select_for_update(skip_locked=True).filter(pk=name).values_list("pk"))
-                message = Message.objects.enqueue(
-                    envelope.payload, queue=found.queue, key=envelope.key, headers=envelope.headers, using=session.using
-                )
+                message = enqueue_due(found, now, using=session.using, run_by=storable(by, 150) or "")
                 if is_free:
                     rows.filter(pk=name).update(last_message_id=message.pk)
             return message
@@ -192,7 +189,8 @@ class ScheduleVerbs(Generic[AnySchedule]):
         if row is None:
             raise self._missing(name, session, "schedule")
         raise InvalidSchedule(
-            f"What the schedule {name!r} enqueues is not known here: a consumer declares it, or other settings do."
+            f"What the schedule {name!r} enqueues is not known here: a consumer declares it, or a task, or other "
+            "settings do."
         )
 
     def _act(self, name: str, using: str | None, change: Callable[[AnySchedule], dict[str, Any]]) -> AnySchedule:
@@ -222,6 +220,18 @@ class ScheduleVerbs(Generic[AnySchedule]):
 
     def _rows(self, session: DjangoSession) -> Any:
         return self.model._default_manager.using(session.using)
+
+
+def enqueue_due(plan: Plan, due: datetime, *, using: str, run_by: str | None = None) -> Message:
+    """Enqueue what a schedule does for one due time, or for somebody who runs it; return the message."""
+    envelope = plan.envelope(due, run_by=run_by)
+    if plan.enqueue is not None:
+        message = Message.objects.using(using).get(pk=plan.enqueue(envelope.headers or {}, using))
+        message.outcome = "created"
+        return message
+    return Message.objects.enqueue(
+        envelope.payload, queue=plan.queue, key=envelope.key, headers=envelope.headers, using=using
+    )
 
 
 def _read(name: str, **options: object) -> Plan:

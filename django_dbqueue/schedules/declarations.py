@@ -5,22 +5,23 @@ A consumer's cron is read the same way, and so is a schedule that an operator ad
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.conf import settings
 
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import Envelope, check_queue, seal
-from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.schedules import cron
+from django_dbqueue.settable.kinds import fitted
+from django_dbqueue.settable.option_table import OPTIONS_OF, REQUIRED, SetIn, did_you_mean
 
 Missed = Literal["latest", "all", "skip"]
-MISSED: Final = ("latest", "all", "skip")
 NAME_HEADER: Final = "dbqueue.schedule"
 """Header of a message that a schedule sent: the schedule's name."""
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -40,6 +41,9 @@ class Plan:
     missed: Missed
     payload: Json
     key: str | None
+    enqueue: Callable[[dict[str, Json], str], int] | None = None
+    """What stores a message with these headers in this database, and returns its id, in the place of the payload: that
+    of a task."""
 
     def envelope(self, due: datetime, *, run_by: str | None = None) -> Envelope:
         """Return the message of one due time; or of somebody who runs the schedule at this time, due or not."""
@@ -49,24 +53,40 @@ class Plan:
         return Envelope(self.payload, key=self.key, headers=headers)
 
 
+def of_function(holder: str, queue: str, options: Mapping[str, Any]) -> dict[str, object] | None:
+    """Return the schedule that a decorator's options amount to, in the form of ``SCHEDULES``; None if they set none.
+
+    InvalidSchedule names the ``holder``, such as "The consumer of 'mail'", and says what can't be.
+    """
+    schedule = {name: options.get(name) for name in ("cron", "timezone", "missed")}
+    schedule["missed"] = schedule["missed"] or "latest"
+    if schedule["cron"] is None:
+        if schedule["timezone"] is not None or schedule["missed"] != "latest":
+            raise InvalidSchedule(f"{holder} sets timezone or missed, but no cron for them.")
+        return None
+    schedule["queue"] = queue
+    with suppress(SchedulesNotInstalled):  # a process that runs no worker needs no cron library
+        read(queue, schedule)
+    return schedule
+
+
 def read(name: object, declared: object) -> Plan:
     """Check one schedule; InvalidSchedule says what is wrong, SchedulesNotInstalled what is missing."""
     if not isinstance(declared, Mapping):
         raise InvalidSchedule(f"It must be a dict of options ({', '.join(conf.PER_SCHEDULE)}), not {declared!r}.")
     for option in declared:
         if option not in conf.PER_SCHEDULE:
-            near = get_close_matches(str(option).lower()[:100], conf.PER_SCHEDULE, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InvalidSchedule(
-                f"It has an unknown option, {option!r}.{hint} The options are: {', '.join(conf.PER_SCHEDULE)}."
+                f"It has an unknown option, {option!r}. {did_you_mean(option, conf.PER_SCHEDULE)}The options are: "
+                f"{', '.join(conf.PER_SCHEDULE)}."
             )
-    for option in ("queue", "cron"):
+    for option in REQUIRED:
         if option not in declared:
             raise InvalidSchedule(f"It needs the option {option!r}.")
-    options = {**conf.PER_SCHEDULE, **declared}
-    if options["missed"] not in MISSED:
-        raise InvalidSchedule(f"missed must be one of {', '.join(MISSED)}, not {options['missed']!r}.")
     try:
+        options = conf.PER_SCHEDULE | {
+            option: fitted(OPTIONS_OF[SetIn.SCHEDULE][option].kind, value, option) for option, value in declared.items()
+        }
         plan = Plan(
             name=check_queue(name),  # the same characters, for the same reasons
             queue=check_queue(options["queue"]),

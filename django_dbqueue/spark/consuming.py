@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from django_dbqueue.envelope import QUEUE_NAME, check_queue
 from django_dbqueue.exceptions import DBQueueError, InvalidPipeline
-from django_dbqueue.lanes.tickets import WIDEST
+from django_dbqueue.settable.option_table import WIDEST
 from django_dbqueue.spark.connection import Connection
 from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.lasting import Lasting

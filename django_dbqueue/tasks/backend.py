@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.settable.option_table import SetIn
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
-from django_dbqueue.tasks.options import check_options, options_of
-from django_dbqueue.tasks.task import OWN_OPTIONS, DBQueueTask
+from django_dbqueue.tasks.options import options_of, own_options, read_task_options
+from django_dbqueue.tasks.task import DBQueueTask
 from django_dbqueue.tasks.task_functions import check_function
 
 if TYPE_CHECKING:
     from django.core.checks import CheckMessage
 
+    from django_dbqueue.codecs import Json
+    from django_dbqueue.envelope import Envelope
     from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
+    from django_dbqueue.models import Message
     from django_dbqueue.tasks.compat import AnyResult, AnyTask
 
 Call = tuple["AnyTask", Sequence[Any], Mapping[str, Any]]
@@ -31,8 +35,7 @@ Call = tuple["AnyTask", Sequence[Any], Mapping[str, Any]]
 class DBQueueBackend(BaseTaskBackend):
     """Tasks as messages of the queue: leases, retries, results in the same commit, and an operator's console.
 
-    ``OPTIONS``: ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results``, ``group``; see
-    ``TaskOptions``.
+    ``OPTIONS``: see ``TaskOptions``.
     """
 
     task_class = DBQueueTask
@@ -40,7 +43,7 @@ class DBQueueBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
-    supports_call_options = True  # expires, group, once, once_for: no other backend has them
+    supports_call_options = True  # expires, group, once and others: no other backend has them
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""
@@ -57,8 +60,8 @@ class DBQueueBackend(BaseTaskBackend):
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
         check_function(task)
-        own = {name: value for name in OWN_OPTIONS if (value := getattr(task, name, None)) is not None}
-        check_options(own, f"The task {task.module_path}")
+        if own := own_options(task):
+            read_task_options(SetIn.TASK, own, f"The task {task.module_path}")
 
     def enqueue(  # type: ignore[override]
         self,
@@ -70,14 +73,16 @@ class DBQueueBackend(BaseTaskBackend):
         group: str | None = None,
         once: str | None = None,
         once_for: float | timedelta | None = None,
+        headers: Mapping[str, Json] | None = None,
+        using: str | None = None,
     ) -> AnyResult:
         """Store the task in the caller's transaction and return its result, READY; or that of the first one ``once``.
 
-        A worker that claims it after ``expires`` (aware) drops it. Raises InvalidTask, and TypeError or ValueError for
-        arguments that JSON can't express; then nothing is written. If the first task with the token ``once`` is gone
-        from the history too, it raises TaskResultDoesNotExist.
+        A worker that claims it after ``expires`` (aware) drops it. ``headers`` are added to the task's; ``using`` is
+        the alias of a database. Raises InvalidTask, and TypeError or ValueError for arguments that JSON can't express;
+        then nothing is written. If the first task with the token ``once`` is gone from the history too, it raises
+        TaskResultDoesNotExist.
         """
-        from django_dbqueue.models import Message
         from django_dbqueue.tasks.task_results import enqueued
 
         if call := getattr(task, "call_options", None):
@@ -85,21 +90,10 @@ class DBQueueBackend(BaseTaskBackend):
         self.validate_task(task)
         options = options_of(task, self.options)
         envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)
-        try:
-            message = Message.objects.enqueue(
-                envelope.payload,
-                queue=task.queue_name,
-                at=envelope.at,
-                priority=envelope.priority,
-                max_reads=envelope.max_reads,
-                lease=envelope.lease,
-                headers=envelope.headers,
-                group=envelope.group,
-                once=once,
-                once_for=once_for,
-            )
-        except InvalidMessage as error:
-            raise InvalidTask(f"{task.module_path}: {error}") from error
+        envelope = replace(
+            envelope, headers={**(envelope.headers or {}), **(headers or {})}, once=once, once_for=once_for
+        )
+        message = _stored(task, envelope, using)
         if message.outcome == "ignored":
             return self.get_result(str(message.pk))
         result = enqueued(task, message, self.alias)
@@ -162,6 +156,28 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.tasks.backend_checks import check_backend
 
         return [*super().check(**kwargs), *check_backend(self)]
+
+
+def _stored(task: AnyTask, envelope: Envelope, using: str | None) -> Message:
+    """Store a task's message; InvalidTask for what no message can have."""
+    from django_dbqueue.models import Message
+
+    try:
+        return Message.objects.enqueue(
+            envelope.payload,
+            queue=task.queue_name,
+            at=envelope.at,
+            priority=envelope.priority,
+            max_reads=envelope.max_reads,
+            lease=envelope.lease,
+            headers=envelope.headers,
+            group=envelope.group,
+            once=envelope.once,
+            once_for=envelope.once_for,
+            using=using,
+        )
+    except InvalidMessage as error:
+        raise InvalidTask(f"{task.module_path}: {error}") from error
 
 
 def _parts_of(call: object) -> Call:

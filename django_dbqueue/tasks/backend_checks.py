@@ -10,8 +10,9 @@ from django_dbqueue.consumers.registry import functions
 from django_dbqueue.consumers.reserved import check_reserved
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.settable.option_table import SetIn
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask
-from django_dbqueue.tasks.options import check_options
+from django_dbqueue.tasks.options import read_task_options
 from django_dbqueue.tasks.task_headers import ANY_QUEUE
 
 
@@ -20,7 +21,7 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
     found: list[checks.CheckMessage] = []
     place = f"TASKS[{backend.alias!r}]"
     try:
-        check_options(backend.options, f"{place}['OPTIONS']")
+        read_task_options(SetIn.BACKEND, backend.options, f"{place}['OPTIONS']")
     except InvalidTask as error:
         found.append(checks.Error(str(error), id="dbqueue.E021"))
     consumer_modules.unimportable()  # whoever asks may have imported none; what can't be is another check's error

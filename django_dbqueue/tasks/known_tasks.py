@@ -13,6 +13,7 @@ from django.dispatch import receiver
 from django_dbqueue import codecs, conf, hooks
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models import Message
+from django_dbqueue.schedules.declarations import NAME_HEADER
 from django_dbqueue.tasks.compat import AnyTask
 from django_dbqueue.tasks.lookup import Unfindable, find_task
 from django_dbqueue.tasks.options import TaskOptions, options_of
@@ -42,8 +43,10 @@ def known_task(message: Message) -> Known:
 
 
 def _naming(headers_text: str | None) -> str | None:
-    """Return the headers without what differs from message to message: the trace in which each was sent."""
-    if headers_text is None or (hooks.active is None and "trace" not in headers_text):
+    """Return the headers without what differs from message to message: its trace, and the due time that it is for."""
+    if headers_text is None or (
+        hooks.active is None and "trace" not in headers_text and NAME_HEADER not in headers_text
+    ):
         return headers_text
     headers = codecs.decode_headers(headers_text)
     return json.dumps({name: headers[name] for name in (TASK, BACKEND, EXPIRES) if name in headers})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from django.conf import settings
 from django.core.signals import setting_changed
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import check_group, check_lease, check_seconds, check_whole
-from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
+from django_dbqueue.schedules.declarations import Missed, of_function
+from django_dbqueue.settable.option_table import OPTIONS_OF, SetIn, read_options
 from django_dbqueue.tasks.compat import InvalidTask, Task
 
 if TYPE_CHECKING:
@@ -20,81 +22,106 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Pairs = tuple[tuple[str, Any], ...]
-Backoff = float | Callable[[BaseException, Any], float]
+BackoffInSeconds = float | Callable[[BaseException, Any], float | timedelta | None]
+Backoff = BackoffInSeconds | timedelta
 GroupOf = str | Callable[..., str | None]
 
-KEEP_RESULTS: Final = 14 * 86_400.0
-"""Seconds for which results are kept, unless a backend or a task sets something else."""
 ATTRIBUTE: Final = "_dbqueue_task_options"
 """Where ``task_options`` leaves what it was given, on the function."""
+scheduled_paths: Final[set[str]] = set()
+"""Dotted paths of functions with a cron."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """A task's options, resolved. Times are in seconds."""
+    """A task's options, resolved: ``settable/option_table.py`` says what each does. None: that of its queue."""
 
     max_attempts: int | None = None
-    """Deliveries until a failing task is FAILED; 0 means no limit, None that of the queue."""
-    backoff: Backoff | None = None
-    """The delay of a retry, or a callable of the error and the result that returns it; None: that of the queue."""
+    backoff: BackoffInSeconds | None = None
     lease: float | None = None
-    """How long a worker may be silent before the task is run again; None: that of the queue."""
+    timeout: float | None = None
     transactional: bool = False
-    """Whether what the body writes, the result and the ack are one commit."""
-    keep_results: float | None = KEEP_RESULTS
-    """For how long a result is kept; 0 or None: not at all."""
+    keep_results: float | None = None
     group: GroupOf | None = None
-    """The group of its messages, or a callable of the task's arguments that returns it, or None for none."""
+
+    def over(self, of_queue: conf.QueueOptions) -> conf.QueueOptions:
+        """Return what holds for the task's messages, whose queue has these options, once they are claimed."""
+        changes: dict[str, Any] = {} if self.timeout is None else {"timeout": self.timeout}
+        if self.backoff is not None and not callable(self.backoff):
+            changes |= {"backoff": self.backoff, "backoff_max": max(self.backoff, of_queue.backoff_max)}
+        return replace(of_queue, **changes) if changes else of_queue
 
 
 NAMES: Final = tuple(each.name for each in fields(TaskOptions))
-_OF_QUEUE: Final = {"max_reads": "max_attempts", "backoff": "backoff", "lease": "lease"}
+_DEFAULTS: Final = {
+    name: OPTIONS_OF[SetIn.BACKEND][name].default for name in NAMES if not OPTIONS_OF[SetIn.BACKEND][name].of_queue
+}
+_OF_QUEUE: Final = {each.of_queue: each.name for each in OPTIONS_OF[SetIn.BACKEND].values() if each.of_queue}
 """Options of a queue that override a backend's, and what a task calls them."""
 
 
-def task_options(**options: Any) -> Callable[[Function], Function]:
+class TaskKeywords(TypedDict, total=False):
+    """What ``@task_options`` takes, and ``@task`` where it takes keywords of a backend."""
+
+    max_attempts: int | None
+    backoff: Backoff | None
+    lease: float | timedelta | None
+    timeout: float | timedelta | None
+    transactional: bool
+    keep_results: float | timedelta | None
+    group: GroupOf | None
+    cron: str | None
+    timezone: str | None
+    missed: Missed
+
+
+def task_options(**options: Unpack[TaskKeywords]) -> Callable[[Function], Function]:
     """Set options of a task, written below ``@task`` or above it: for Django 6.0, whose ``@task`` takes none.
 
-    ``max_attempts``, ``backoff``, ``lease``, ``transactional``, ``keep_results`` and ``group``, as keywords of
-    ``@task`` on Django 6.1. InvalidTask names what can't be.
+    They are the keywords of ``@task`` on Django 6.1. With ``cron``, every worker makes sure that the task is enqueued
+    at each due time, with its own defaults as arguments. InvalidTask says what can't be.
     """
-    check_options(options, "task_options()")
+    used = read_task_options(SetIn.TASK, options, "task_options()")
 
     def mark(function: Function) -> Function:
         target: Any = function.func if isinstance(function, Task) else function
-        setattr(target, ATTRIBUTE, getattr(target, ATTRIBUTE, {}) | options)
+        setattr(target, ATTRIBUTE, getattr(target, ATTRIBUTE, {}) | used)
         _resolved.cache_clear()  # above @task, the function is a task already, and may have been asked for its options
+        note_schedule(target, used.get("cron"))
         return function
 
     return mark
 
 
-def check_options(options: dict[str, Any], place: str) -> None:
-    """Raise InvalidTask if an option doesn't exist or can't have this value."""
-    for name, value in options.items():
-        if name not in NAMES:
-            raise InvalidTask(f"{place} has no option {name!r}; the options are {', '.join(NAMES)}.")
-        try:
-            _check_option(name, value)
-        except InvalidMessage as error:
-            raise InvalidTask(f"{place}: {error}") from error
+def read_task_options(place: SetIn, options: Mapping[str, Any], called: str) -> dict[str, Any]:
+    """Return options of a task as they are used; InvalidTask says, of ``called``, which can't be, and why."""
+    try:
+        if place is SetIn.TASK:
+            of_function("It", "tasks", options)
+        return read_options(place, options, called=f"{called}: ")
+    except TypeError as error:
+        raise InvalidTask(f"{called} {error}") from None
+    except InvalidSchedule as error:
+        raise InvalidTask(f"{called}: {error}") from error
+    except InvalidMessage as error:
+        raise InvalidTask(str(error)) from error
 
 
-def _check_option(name: str, value: Any) -> None:
-    if value is None and name != "transactional":
-        return
-    if name == "max_attempts":
-        check_whole(name, value, low=0, high=2_000_000_000)
-    elif name == "lease":
-        check_lease(value)
-    elif name == "transactional":
-        if not isinstance(value, bool):
-            raise InvalidMessage(f"transactional must be True or False, not {value!r}.")
-    elif name == "group":
-        if not callable(value):
-            check_group(value)
-    elif not (name == "backoff" and callable(value)):
-        check_seconds(name, value)
+def note_schedule(function: Callable[..., object], cron: str | None) -> None:
+    """Note that a function has a cron, if it has: workers look for it by its path, as for every task."""
+    if cron is not None and "<locals>" not in function.__qualname__:  # no task, as @task says
+        scheduled_paths.add(f"{function.__module__}.{function.__qualname__}")
+
+
+def own_options(task: AnyTask) -> dict[str, Any]:
+    """Return what a task's own keywords set."""
+    return {name: value for name in OPTIONS_OF[SetIn.TASK] if (value := getattr(task, name, None)) is not None}
+
+
+def schedule_of(task: AnyTask) -> dict[str, object] | None:
+    """Return the schedule that a task's options amount to, in the form of ``SCHEDULES``; None if it has no cron."""
+    options = {**getattr(task.func, ATTRIBUTE, {}), **own_options(task)}
+    return of_function(f"The task {task.module_path}", task.queue_name, options)
 
 
 def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
@@ -107,11 +134,12 @@ def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
 @cache
 def _resolved(function: Callable[..., object], own: Pairs, queue: str, general: Pairs) -> TaskOptions:
     of_queue = getattr(settings, conf.NAME, {}).get("QUEUES", {}).get(queue, {})
-    chosen = dict(general)
+    chosen = _DEFAULTS | read_task_options(SetIn.BACKEND, dict(general), "OPTIONS of the backend")
     for word, name in _OF_QUEUE.items():
         if word in of_queue:  # what the message doesn't set is the queue's when it is claimed
             chosen.pop(name, None)
-    return TaskOptions(**{**chosen, **getattr(function, ATTRIBUTE, {}), **dict(own)})
+    named = {name: value for name, value in getattr(function, ATTRIBUTE, {}).items() if name in NAMES}
+    return TaskOptions(**{**chosen, **named, **read_task_options(SetIn.TASK, dict(own), "@task")})
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Self
 
 from django_dbqueue.envelope import Envelope, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.schedules.declarations import Missed
+from django_dbqueue.settable.option_table import SetIn, refusal
 from django_dbqueue.tasks.compat import AnyTask, InvalidTask, is_in_process
-from django_dbqueue.tasks.options import Backoff, GroupOf
+from django_dbqueue.tasks.options import Backoff, GroupOf, note_schedule
 from django_dbqueue.tasks.task_moments import as_django_shows, now
 
 if TYPE_CHECKING:
@@ -23,12 +25,26 @@ class DBQueueTask(AnyTask):
 
     max_attempts: int | None = None
     backoff: Backoff | None = None
-    lease: float | None = None
+    lease: float | timedelta | None = None
+    timeout: float | timedelta | None = None
     transactional: bool | None = None
-    keep_results: float | None = None
+    keep_results: float | timedelta | None = None
     group: GroupOf | None = None
+    cron: str | None = None
+    timezone: str | None = None
+    missed: Missed | None = None
     call_options: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
-    """What ``apply_async`` gives the backend for one call, through ``enqueue()``, which others hook into."""
+    """What ``apply_async``, or a schedule, gives the backend for one call, through ``enqueue()``."""
+
+    def __new__(cls, **options: Any) -> Self:
+        """Raise TypeError for an option that a task doesn't take; it says why."""
+        for name in options.keys() - cls.__dataclass_fields__.keys():
+            raise TypeError(f"@task {refusal(SetIn.TASK, name)}")
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        AnyTask.__post_init__(self)
+        note_schedule(self.func, self.cron)
 
     def delay(self, *args: Any, **kwargs: Any) -> AnyResult:
         """Enqueue it with these arguments, as Celery's ``delay`` does."""
@@ -84,9 +100,6 @@ class DBQueueTask(AnyTask):
         args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
         check_containers(task, args, kwargs)  # before they are unpacked, which would split a text
         return task.enqueue(*args, **kwargs)
-
-
-OWN_OPTIONS: Final = tuple(name for name in DBQueueTask.__slots__ if name != "call_options")
 
 
 def _accepted_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:

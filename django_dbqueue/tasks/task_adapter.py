@@ -11,7 +11,6 @@ import logging
 import os
 import socket
 import traceback
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any, Final
@@ -24,6 +23,7 @@ from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import Suspended
 from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.lifecycle.result_rows import keep
+from django_dbqueue.models import Message
 from django_dbqueue.tasks.compat import AnyResult, TaskError, TaskResultStatus
 from django_dbqueue.tasks.finished_signal import is_heard, send, send_end
 from django_dbqueue.tasks.json_values import in_json
@@ -34,7 +34,6 @@ from django_dbqueue.tasks.task_moments import as_django_shows
 from django_dbqueue.tasks.task_results import arguments_of, running
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, decided, in_transaction
-from django_dbqueue.worker.execution import backoff as usual_backoff
 from django_dbqueue.worker.lent_threads import in_own_loop
 from django_dbqueue.worker.logs import guard
 
@@ -125,6 +124,8 @@ class TaskAdapter:
         if known.expires is not None and message.claimed_at > known.expires:
             delivery.when_ended = partial(send_end, delivery.claim.id)
             return Verdict("drop", error=f"{EXPIRED}it was not to be run after {known.expires.isoformat()}.")
+        if known.options.timeout is not None or delivery.options.timeout is not None:
+            delivery.hold_to(known.options.over(delivery.options))
         run = self._runs[delivery] = Run(delivery, known)
         run.start()
         if is_heard("task_finished", logging.INFO):
@@ -139,6 +140,8 @@ class TaskAdapter:
         run = self._runs.pop(delivery, None)
         if isinstance(error, Suspended):
             return decided(delivery, error)
+        if run is not None:
+            delivery.hold_to(run.known.options.over(delivery.options))
         if isinstance(error, InvalidResult):
             error = TypeError(str(error))
             verdict = Verdict("reject", error=error_text(error) or "", exception=class_path(error))
@@ -154,6 +157,13 @@ class TaskAdapter:
         except Exception:  # of its backoff, or of the database: what the task itself raised is what counts
             logger.exception("message %s: %s failed, and then this", delivery.message.pk, run.known.task.module_path)
         return verdict
+
+    def options_of(self, message: Message, of_queue: conf.QueueOptions) -> conf.QueueOptions:
+        """Return what holds for a task, also in the supervisor of the child that ran it."""
+        try:
+            return known_task(message).options.over(of_queue)
+        except Exception:  # a task that isn't here, or is none
+            return of_queue
 
     def name_of(self, headers_text: str | None) -> str | None:
         """Return the dotted name of the task that a message with these headers is."""
@@ -201,17 +211,14 @@ def _kept(run: Run, value: object) -> Kept | None:
 
 
 def _delayed(verdict: Verdict, run: Run, error: BaseException) -> Verdict:
-    """Return a retry's verdict with the delay that the task asks for; a rejection if it wants no more attempts."""
-    wanted, usual = run.known.options.backoff, run.delivery.options
-    if wanted is None:
-        return verdict
-    if callable(wanted):
-        delay = wanted(error, run.result)
-        if delay is None:
-            return verdict._replace(verb="reject", delay=None)
-        return verdict._replace(delay=check_seconds("backoff", delay))
-    options = replace(usual, backoff=float(wanted), backoff_max=max(wanted, usual.backoff_max))
-    return verdict._replace(delay=usual_backoff(options, run.delivery.reads))
+    """Return a retry's verdict with the delay that the task's function says; a rejection if it wants no more."""
+    wanted = run.known.options.backoff
+    if not callable(wanted):
+        return verdict  # by the delivery's options, which are the task's own
+    delay = wanted(error, run.result)
+    if delay is None:
+        return verdict._replace(verb="reject", delay=None)
+    return verdict._replace(delay=check_seconds("backoff", delay))
 
 
 def _task_error(error: BaseException) -> TaskError:

@@ -16,12 +16,12 @@ except ImportError as error:
 from django_dbqueue import conf
 from django_dbqueue.envelope import WHOLE_QUEUE, Envelope
 from django_dbqueue.insight.groups import group_of, overview_of
-from django_dbqueue.lanes.tickets import WIDEST
 from django_dbqueue.lifecycle.claimer import claim_by_id
 from django_dbqueue.lifecycle.enqueue import SENT_ATTRIBUTES, seal_for
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.settable.option_table import WIDEST
 from django_dbqueue.states.table import STATES, Stage
 
 LATER: Final = timedelta(hours=1)

@@ -207,7 +207,7 @@ def _nack_timed_out(
         if row is None or row.queue not in consumers:
             continue
         consumer = consumers[row.queue]
-        options = consumer.resolved()
+        options = consumer.options_of(row)
         delay, text = backoff(options, row.read_count), timed_out(consumer, options, row)
         held, text = _nack(session, claim, row.queue, delay, text)
         if held:

@@ -117,9 +117,12 @@ class Board:
 
     def restart(self, slot: int, over_at: float | None) -> None:
         """Note that the message of a slot starts only now."""
-        at = self._base + _CELLS * slot
-        self._cells[at + 3] = _NEVER if over_at is None else round(over_at * 1000)
-        self._cells[at] = _STARTED
+        self.time_out_at(slot, over_at)
+        self.mark(slot, SlotState.STARTED)
+
+    def time_out_at(self, slot: int, over_at: float | None) -> None:
+        """Note when the message of a slot times out."""
+        self._cells[self._base + _CELLS * slot + 3] = _NEVER if over_at is None else round(over_at * 1000)
 
     def mark(self, slot: int, state: SlotState) -> None:
         """Note how far the message of a slot has come."""

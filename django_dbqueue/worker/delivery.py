@@ -67,6 +67,8 @@ class Delivery:
     """What its attempt raised, for those who report it."""
     followers: Followers | None = field(default=None, init=False)
     """Those of its group that run after it, if any were taken along."""
+    when_held_to: Callable[[Delivery], None] | None = field(default=None, init=False)
+    """What its holder does when other options hold for it."""
     claim: Claim = field(init=False)
     claimed_at: float = field(init=False)
     lease: float = field(init=False)
@@ -98,6 +100,13 @@ class Delivery:
         """Return the message, built on first access: usually in the thread that handles it."""
         made = self.claimed.made
         return self.claimed.message if made is None else made
+
+    def hold_to(self, options: QueueOptions) -> None:
+        """Let these options hold from now on: its own, which are known when it was decoded."""
+        if options is not self.options:
+            self.options = options
+            if self.when_held_to is not None:
+                self.when_held_to(self)
 
     def let_go(self) -> None:
         """Free what only the handler needed."""

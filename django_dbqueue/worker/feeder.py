@@ -15,10 +15,10 @@ from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer, Kind
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lanes.bursts import Bursts
-from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.lifecycle.claimer import Claimer, Partner
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_out_of_memory
+from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.worker.delivery import Delivery, Followers
 from django_dbqueue.worker.gate import PATIENCE
 from django_dbqueue.worker.holding import Holding, Load

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from django.db import Error
 
 from django_dbqueue.lanes import rates_sql
-from django_dbqueue.lanes.rates import interval_of
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import NOTHING, RELEASE_PAUSE, Verdict
 from django_dbqueue.worker.holding import Holding

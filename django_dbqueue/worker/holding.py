@@ -51,6 +51,8 @@ class Holding:
         self._lock = threading.Lock()  # a Condition's own methods to take it are Python
         self._changed = threading.Condition(self._lock)
         self._open = True
+        self.has_timeouts = False
+        """Whether the function of a message had a timeout of its own so far."""
 
     def __len__(self) -> int:
         return len(self._all) + len(self._superseded)
@@ -192,7 +194,16 @@ class Holding:
         delivery.started_at = began = time.monotonic()
         timeout = delivery.options.timeout
         delivery.slot = self._board.occupy(delivery.claim, None if timeout is None else began + timeout + patience)
+        if delivery.consumer.runner is not None:
+            delivery.when_held_to = self._time_again
         return delivery
+
+    def _time_again(self, delivery: Delivery) -> None:
+        """Let the timeout of a message's own function hold, which is known since it was decoded."""
+        with self._lock:
+            self.has_timeouts = self.has_timeouts or delivery.over_at is not None
+            if delivery.slot is not None:
+                self._board.time_out_at(delivery.slot, delivery.over_at)
 
     def hold_back(self, delivery: Delivery) -> None:
         """Note that what was taken has not begun yet: its process may die without any fault of its own."""

@@ -49,7 +49,7 @@ class Timeouts:
         return max(0.0, min(due, default=LONG))
 
     def _watched(self) -> list[Delivery]:
-        if not self._are_set:
+        if not (self._are_set or self._holding.has_timeouts):
             return []
         return [each for each in self._holding.running() if not each.timed_out and not each.consumer.is_async]
 

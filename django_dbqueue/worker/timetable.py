@@ -10,6 +10,8 @@ import logging
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from django.db import Error
+
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
 from django_dbqueue.models.schedule import ABANDONED_AFTER, TOLERANCE
@@ -146,7 +148,15 @@ class Timetable:
             times = plan.cron.last_ones(CATCH_UP, after=row.last_due, until=row.db_now)
         elif plan.missed == "skip" and row.db_now - latest > MISSED_AFTER:
             times = []
-        if not self._rows.fire(plan, row, times=times, upto=latest):
+        try:
+            if not self._rows.fire(plan, row, times=times, upto=latest):
+                return False
+        except Error:
+            raise
+        except Exception:  # of a task's function for its group, or a receiver of task_enqueued: nothing is written
+            if (plan.name, latest) not in self._warned:
+                self._warned.add((plan.name, latest))
+                logger.exception("schedule %s: what is due at %s can't be enqueued, retrying", plan.name, latest)
             return False
         if not times or times[0] > first:
             logger.warning(

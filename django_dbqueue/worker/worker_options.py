@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from django_dbqueue.consumers.registry import MAX_BATCH
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.settable.option_table import MAX_BATCH
 
 EXIT_OK: Final = 0
 """Stopped when told to, or drained, or --max-messages reached; nothing was cut off."""

@@ -65,11 +65,13 @@ def _read_page(_app: Sphinx, page: str, source: list[str]) -> None:
 
 def _text_of(what: str) -> str:
     from command_options import options_of_all
-    from settings_tables import table_of
+    from settings_tables import options_of, places, table_of
     from statement_lists import statements_of
 
     subjects: dict[str, Callable[..., str]] = {
         "settings": table_of,
+        "options": options_of,
+        "places": places,
         "commands": options_of_all,
         "statements": statements_of,
     }

@@ -8,7 +8,8 @@ from django.test import override_settings
 
 from django_dbqueue import conf
 from django_dbqueue.checks import blocking_errors
-from django_dbqueue.checks.settings_checks import PER_QUEUE_RULES, TOP_LEVEL_RULES, check_settings
+from django_dbqueue.checks.settings_checks import TOP_LEVEL_KINDS, check_settings
+from django_dbqueue.settable.kinds import fitted
 
 
 def messages_of(dbqueue: Any) -> list[CheckMessage]:
@@ -22,12 +23,10 @@ def only(messages: list[CheckMessage]) -> CheckMessage:
     return messages[0]
 
 
-def test_every_setting_and_every_option_has_a_rule_that_its_default_keeps() -> None:
-    assert TOP_LEVEL_RULES.keys() == conf.TOP_LEVEL.keys()
-    assert PER_QUEUE_RULES.keys() == conf.PER_QUEUE.keys()
-    rules = {**TOP_LEVEL_RULES, **PER_QUEUE_RULES}
-    for name, default in {**conf.TOP_LEVEL, **conf.PER_QUEUE}.items():
-        assert rules[name](default) is None, name
+def test_every_setting_has_a_kind_that_its_default_is_of() -> None:
+    assert TOP_LEVEL_KINDS.keys() == conf.TOP_LEVEL.keys()
+    for name, default in conf.TOP_LEVEL.items():
+        assert fitted(TOP_LEVEL_KINDS[name], default, name) == default
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases import Server, Statement
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lanes import rates_sql
-from django_dbqueue.lanes.rates import WrongRate, interval_of
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Group, Message
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.settable.rates import WrongRate, interval_of
 from django_dbqueue.states.table import PARKED_AT
 from django_dbqueue.testing import run_consumers
 from django_dbqueue.worker.delivery import Delivery

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from django.db.models import Count
 
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import wait_for
-from tests.process.conftest import PATIENCE, whole_lines
+from tests.process.conftest import PATIENCE, wait_until, whole_lines
+from tests.tasks.conftest import TASKS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,3 +112,55 @@ def test_a_timeout_names_the_task_and_cancels_an_async_one_in_its_child(
         assert expected in str(Message.objects.get(pk=int(result.id)).error)
         assert expected in worker.output
         assert "run_task" not in worker.output
+
+
+@pytest.mark.parametrize(
+    ("name", "of_queue"),
+    [
+        ("sleep_too_long", {}),
+        ("sleep_too_long", {"timeout": 3_600}),
+        ("hold_the_interpreter", {}),
+        ("wait_too_long", {"timeout": 3_600}),
+    ],
+)
+def test_the_timeout_of_a_task_cuts_it_off_whatever_its_queue_has(
+    start_worker: Callable[..., Any], odd: Any, jobs: Any, tmp_path: Path, name: str, of_queue: dict[str, int]
+) -> None:
+    """Where the child can't continue, the supervisor settles it, by the task's own back-off."""
+    arguments = (str(tmp_path / "children"),) if name == "wait_too_long" else ()
+    result, other = getattr(odd, name).enqueue(*arguments), jobs.add.using(queue_name="jobs").enqueue(1, 2)
+    slow = json.dumps({"QUEUES": {"jobs": {"backoff": 3_600, "backoff_max": 3_600, **of_queue}}})
+    worker = start_worker("--queues", "jobs", "--drain", "--grace", "0", DBQUEUE_TEST_SETTINGS=slow)
+    assert worker.ended() == 0, worker.output
+    result.refresh()
+    other.refresh()
+    assert (result.status, result.attempts, other.status) == ("FAILED", 2, "SUCCESSFUL")
+    assert [each.exception_class for each in result.errors] == [TimeoutError] * 2
+    expected = f"TimedOut: {result.task.module_path} ran longer than its timeout of 1 s"
+    assert expected in str(Message.objects.get(pk=int(result.id)).error)
+    assert expected in worker.output or name == "hold_the_interpreter"
+
+
+def test_a_task_with_a_cron_is_enqueued_once_for_each_due_time_by_two_workers_of_which_one_is_killed(
+    start_worker: Callable[..., Any],
+) -> None:
+    tasks = TASKS | {"default": {**TASKS["default"], "QUEUES": ["by-the-clock"]}}
+    how = {"DJANGO_SETTINGS_MODULE": "tests.process.scheduled_settings", "DBQUEUE_TEST_TASKS": json.dumps(tasks)}
+    first, second = (start_worker("--queues", "by-the-clock", **how) for _ in range(2))
+
+    def due_times() -> list[datetime]:
+        headers = [message.headers for message in Message.objects.in_queue("by-the-clock").order_by("pk")]
+        assert {each["dbqueue.task"] for each in headers} <= {"tests.scheduled_app.tasks.tick"}
+        return [datetime.fromisoformat(each["dbqueue.due"]) for each in headers]
+
+    wait_until(lambda: len(due_times()) >= 3, "three ticks")
+    first.signal_all(signal.SIGKILL)
+    before = len(due_times())
+    wait_until(lambda: len(due_times()) >= before + 3, "three more")
+    wait_until(lambda: Result.objects.count() >= 3, "results")
+    second.wait_for_output("worker started")
+    second.signal(signal.SIGTERM)
+    assert second.ended() == 0, second.output
+    times = due_times()
+    assert times == [times[0] + number * timedelta(seconds=1) for number in range(len(times))]
+    assert {row.value for row in Result.objects.all()} == {"tick"}

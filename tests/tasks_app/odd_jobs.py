@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -124,3 +125,23 @@ async def take_no_notice_in_one_commit() -> str:
 def sleep_long() -> None:
     """Take longer than any timeout, in a thread that nothing can end."""
     time.sleep(LONG)
+
+
+@task(queue_name="jobs")
+@task_options(timeout=1, backoff=0.01, max_attempts=2)
+def sleep_too_long() -> None:
+    """Take longer than its own timeout, in a thread that nothing can end."""
+    time.sleep(LONG)
+
+
+@task(queue_name="jobs")
+@task_options(timeout=1, backoff=0.01, max_attempts=2)
+def hold_the_interpreter() -> None:
+    """Take longer than its own timeout, and let no other thread run meanwhile."""
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+@task(queue_name="jobs")
+@task_options(timeout=1, backoff=0.01, max_attempts=2)
+async def wait_too_long(mark: str) -> None:
+    await wait_long.func(mark)

@@ -1,0 +1,104 @@
+"""Tasks with a cron, in every worker that has their code: found in the modules ``tasks`` of the installed apps."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from django_dbqueue import conf
+from django_dbqueue.codecs import Json
+from django_dbqueue.consumers import consumer_modules
+from django_dbqueue.consumers.registry import Scheduled
+from django_dbqueue.envelope import QUEUE_NAME, seal
+from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
+from django_dbqueue.schedules.declarations import Plan, read
+from django_dbqueue.tasks import backends_in_use
+
+if TYPE_CHECKING:
+    from django_dbqueue.tasks.compat import AnyTask
+
+MODULE: Final = "tasks"
+_MOST_OF_PATH: Final = 55
+_OTHERS: Final = re.compile(r"[^A-Za-z0-9_.]")
+
+_reported: Final[set[str]] = set()
+"""Modules that can't be imported, of which this process has logged why."""
+
+logger = logging.getLogger("django_dbqueue.tasks")
+
+
+def scheduled_tasks() -> Iterator[Scheduled]:
+    """Yield the tasks with a cron, once the modules ``tasks`` are imported; none where no backend is this one."""
+    if backends_in_use.unimportable() or not (ours := backends_in_use.backends()):
+        return
+    for module, error in unimportable().items():
+        if module not in _reported:
+            _reported.add(module)
+            logger.error("%s can't be imported, so no task in it is scheduled: %s", module, error, exc_info=error)
+    from django_dbqueue.tasks.options import scheduled_paths
+
+    for path in sorted(scheduled_paths):
+        if (alias := _backend_of(path)) is None or alias in ours:
+            yield Scheduled(name_of(path), f"the task {path}", partial(plan_of, path))
+
+
+def unimportable() -> dict[str, Exception]:
+    """Import the modules ``tasks`` of the installed apps; return why others can't be, by module."""
+    return consumer_modules.unimportable(MODULE)
+
+
+def name_of(path: str) -> str:
+    """Return the name of a task's schedule: its path; of one that no schedule can have, the end of it and a hash."""
+    if QUEUE_NAME.match(path):
+        return path
+    readable = _OTHERS.sub("-", path[-_MOST_OF_PATH:]).lstrip("-_.")
+    return f"{readable}:{sha256(path.encode()).hexdigest()[:8]}"
+
+
+def _backend_of(path: str) -> str | None:
+    """Return the alias of a task's backend; None for what is no task, as its plan says."""
+    from django_dbqueue.tasks.lookup import Unfindable, import_task
+
+    try:
+        return import_task(path).backend
+    except Unfindable:
+        return None
+
+
+def plan_of(path: str) -> Plan:
+    """Return the schedule of a task; InvalidSchedule if no worker could enqueue it."""
+    from django_dbqueue.tasks.compat import InvalidTask
+    from django_dbqueue.tasks.envelopes import envelope_of
+    from django_dbqueue.tasks.lookup import Unfindable, import_task
+    from django_dbqueue.tasks.options import options_of, schedule_of
+
+    try:
+        task = import_task(path)
+        _check_arguments(task)
+        backend: Any = task.get_backend()
+        backend.validate_task(task)
+        plan = read(name_of(path), {**(schedule_of(task) or {}), "payload": {"args": [], "kwargs": {}}})
+        envelope = envelope_of(task, (), {}, options_of(task, backend.options), backend.alias)
+        queue = conf.for_senders(task.queue_name)
+        seal(envelope, queue=plan.queue, priority=0, max_bytes=queue.max_bytes, is_whole_queue=queue.is_whole_queue)
+    except (Unfindable, InvalidTask, InvalidMessage) as error:
+        raise InvalidSchedule(f"{path} has a cron, but can't be enqueued: {error}") from error
+    return replace(plan, enqueue=partial(_enqueue, task))
+
+
+def _check_arguments(task: AnyTask) -> None:
+    try:
+        inspect.signature(task.func).bind(*((None,) if task.takes_context else ()))
+    except TypeError as error:
+        raise InvalidMessage(f"its cron gives it no arguments, so each needs a default ({error})") from None
+
+
+def _enqueue(task: Any, headers: dict[str, Json], using: str) -> int:
+    """Enqueue it as everybody does, so that whoever hooks into that sees it; return the message's id."""
+    return int(replace(task, call_options={"headers": headers, "using": using}).enqueue().id)
