@@ -67,6 +67,13 @@ def test_a_statement_without_a_docstring_ends_the_build(
         lists.statements_of()
 
 
+def test_a_file_that_is_not_there_ends_the_build(extension: Callable[[str], Any]) -> None:
+    files = extension("shown_files")
+    assert files.block_of("deploy/Dockerfile").startswith("```dockerfile\n# One image")
+    with pytest.raises(extension("generated").NotDescribed, match=r"there is no file docs/deploy/none\.yaml to show"):
+        files.block_of("deploy/none.yaml")
+
+
 def test_what_pages_keep_is_what_the_code_has(extension: Callable[[str], Any]) -> None:
     generated = extension("generated")
     kept = [page for page in (ROOT / "docs").rglob("*.md") if generated.KEPT.search(page.read_text())]

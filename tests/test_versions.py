@@ -33,11 +33,13 @@ def test_the_page_names_the_mysql_versions_that_run_as_services() -> None:
     assert versions()["mysql"][1] == JOBS["mysql"]["strategy"]["matrix"]["mysql"]
 
 
-def test_the_package_names_the_pythons_and_the_oldest_django_that_are_tested() -> None:
+def test_the_package_names_the_versions_that_are_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest, pythons = versions()["python"]
     named = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: Python :: 3." in each]
     assert named == pythons
+    djangos = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: Django :: " in each]
+    assert djangos == versions()["django"][1]
     assert project["requires-python"] == f">={oldest}"
     assert project["dependencies"] == [f"Django>={versions()['django'][0]}"]
 
@@ -53,7 +55,8 @@ def test_docker_compose_starts_versions_that_are_tested() -> None:
 def test_each_debian_is_the_one_that_has_these_servers() -> None:
     has = {(job["debian"], job["mariadb"], job["postgresql"], job["sqlite"]) for job in DEBIAN}
     assert has == {("bookworm", "10.11", "15", "3.40"), ("trixie", "11.8", "17", "3.46")}
-    assert {job["python"]: job["debian"] for job in DEBIAN}["3.13"] == "trixie"
+    newest = {job["python"]: job["debian"] for job in DEBIAN}
+    assert newest["3.13"] == newest["3.14"] == "trixie"
 
 
 def test_the_hosted_night_runs_each_part_of_the_night_but_bare_debians() -> None:

@@ -48,6 +48,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W023 | a foreign key to rows that the queue deletes, which keeps them        |
 | W024 | a function's cron, and no library that reads cron expressions         |
 | W025 | a module of tasks that can't be imported, whose crons are unknown     |
+| W026 | a platform on which no worker can run                                 |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """
@@ -61,6 +62,7 @@ from django_dbqueue.checks.extras_checks import (
     check_consumers,
     check_extras,
     check_modules_of_tasks,
+    check_platform,
     check_queues_of_consumers,
     check_task_backends,
 )
@@ -69,7 +71,7 @@ from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.checks.table_names import check_table_names
 from django_dbqueue.tasks.backends_in_use import backends, let_django_check_them
 
-__all__ = ["blocking_errors", "check_project", "register"]
+__all__ = ["blocking_errors", "check_platform", "check_project", "register"]
 
 
 def register() -> None:
@@ -77,6 +79,7 @@ def register() -> None:
     checks.register(check_settings)
     checks.register(check_table_names)
     checks.register(check_extras)
+    checks.register(check_platform)
     checks.register(check_foreign_keys)
     checks.register(check_task_backends)
     checks.register(check_modules_of_tasks)
@@ -90,7 +93,14 @@ def check_project() -> list[checks.CheckMessage]:
     """Return what is wrong with the settings and with what tasks and consumers declare, whatever the database."""
     of_tasks = check_task_backends() or [message for each in backends().values() for message in each.check()]
     of_tasks += check_modules_of_tasks()
-    return [*check_settings(), *check_table_names(), *check_extras(), *check_queues_of_consumers(), *of_tasks]
+    return [
+        *check_settings(),
+        *check_table_names(),
+        *check_extras(),
+        *check_platform(),
+        *check_queues_of_consumers(),
+        *of_tasks,
+    ]
 
 
 def blocking_errors(alias: str) -> list[checks.CheckMessage]:

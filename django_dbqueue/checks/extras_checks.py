@@ -15,6 +15,7 @@ from django_dbqueue.consumers.reserved import check_reserved
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.tasks import task_schedules
 from django_dbqueue.tasks.backends_in_use import backends, unimportable
+from django_dbqueue.worker.fork import CAN_FORK
 
 
 def check_extras(**_: object) -> list[checks.CheckMessage]:
@@ -26,6 +27,20 @@ def check_extras(**_: object) -> list[checks.CheckMessage]:
             f"{conf.NAME}['TRACE'] is True, but the package opentelemetry-api is not installed, so nothing is traced.",
             hint="pip install 'django-dbqueue[otel]', or leave TRACE out.",
             id="dbqueue.E009",
+        )
+    ]
+
+
+def check_platform(**_: object) -> list[checks.CheckMessage]:
+    """Check that workers can run here. The rest of the project can, so it is only a warning; workers refuse."""
+    if CAN_FORK:
+        return []
+    return [
+        checks.Warning(
+            "No worker can run on this system: it forks its children, and Python can't fork here (Windows).",
+            hint="Run workers on Linux or macOS, in a container or under WSL. Sending messages, the admin and all "
+            "other commands work here; if that is all that this machine is for, silence dbqueue.W026.",
+            id="dbqueue.W026",
         )
     ]
 

@@ -59,11 +59,13 @@ def settle_after(
     *,
     how: str,
     cut_off: bool = False,
+    charges: bool = True,
 ) -> int:
     """Settle all that a dead child held; return how many messages were in a handler when it ended.
 
     ``cut_off``: its own supervisor ended it, so what was running is charged, but counts neither as a failure nor as a
-    crash. A message whose handler committed its ack, but whose slot was not cleared in time, is done and stays done.
+    crash; unless it ``charges``, it is only released. A message whose handler committed its ack, but whose slot was not
+    cleared in time, is done and stays done.
     """
     server = session.server
     by_state = board.claims_by_state()
@@ -80,7 +82,7 @@ def settle_after(
     after_them = _settle(session, moves_sql.release(server), behind)
     if cut_off:
         interrupted = moves_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
-        moved = _settle(session, interrupted, by_state[SlotState.STARTED])
+        moved = _settle(session, interrupted if charges else moves_sql.release(server), by_state[SlotState.STARTED])
     else:
         moved = _settle(session, crash, by_state[SlotState.STARTED])
         _announce(session, moved, f"its process ended by {how}", board)

@@ -46,7 +46,7 @@ class AsyncSide:
                 failed=failed,
                 changed=changed,
             )
-            self._watch = LoopWatch(self._loop, board, ends_at, options.grace, failed)
+            self._watch = LoopWatch(self._loop, board, ends_at, failed, options)
 
     def start(self) -> None:
         """Start the loop."""

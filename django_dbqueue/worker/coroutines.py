@@ -22,6 +22,7 @@ from asgiref.sync import sync_to_async
 from django_dbqueue import hooks
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.consumers.unrun import refuse_unrun
+from django_dbqueue.worker import log_events
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
@@ -36,10 +37,11 @@ from django_dbqueue.worker.sync_threads import Calls, SyncThreads
 
 INTERRUPTED: Final = "Interrupted: the worker was stopped before the handler returned."
 
-Reason = Literal["its timeout", "its lost lease", "the stop of its child"]
+Reason = Literal["its timeout", "its lost lease", "the stop of its child", "the reload of its worker"]
 TIMEOUT: Final[Reason] = "its timeout"
 LOST: Final[Reason] = "its lost lease"
 STOP: Final[Reason] = "the stop of its child"
+RELOAD: Final[Reason] = "the reload of its worker"
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -77,6 +79,8 @@ class CoroutineJob:
             return NOTHING
         if self.reason == STOP and isinstance(error, asyncio.CancelledError):
             return Verdict("cut off", error=INTERRUPTED)
+        if self.reason == RELOAD and isinstance(error, asyncio.CancelledError):
+            return Verdict("release")
         return verdict_after(self.delivery, error)
 
 
@@ -220,10 +224,12 @@ class EventLoop:
         try:
             verdict = await self._held_back(job) if delivery.is_rated else None
             if verdict is None:
+                log_events.begun([delivery])
                 watched = hooks.begin([delivery])
                 verdict = await self._attempt(job)
                 self._detachment.end_if_forked(succeeded=verdict.verb == "ack")
                 hooks.end(watched, [(delivery, verdict)])
+                log_events.ended([(delivery, verdict)])
             job.has_returned = True
             while job.calls:  # cancelling a coroutine doesn't end what it runs in a thread
                 await asyncio.wait([_watched(call) for call in list(job.calls)])

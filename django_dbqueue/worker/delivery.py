@@ -108,6 +108,12 @@ class Delivery:
             if self.when_held_to is not None:
                 self.when_held_to(self)
 
+    @property
+    def name(self) -> str:
+        """Return what handles it: the task that its headers name, if they can be read, or the consumer."""
+        runner = self.consumer.runner
+        return (None if runner is None else runner.name_of(self.message.headers_text)) or self.consumer.name
+
     def let_go(self) -> None:
         """Free what only the handler needed."""
         self.claimed.let_go()

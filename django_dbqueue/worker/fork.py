@@ -9,15 +9,19 @@ import multiprocessing
 import os
 from contextlib import suppress
 from multiprocessing import popen_fork, util
-from multiprocessing.context import ForkProcess
-from typing import Any
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
 
 from django_dbqueue.worker import last_words
 
+CAN_FORK: Final = hasattr(os, "fork")
+"""Whether workers can run here: Windows has no fork. All else can, so this module is imported there, too."""
 
-class ChildProcess(ForkProcess):
+
+class ChildProcess(BaseProcess):
     """A multiprocessing process with another fork; ``line`` has the descriptors it shares with its supervisor."""
 
+    _start_method = "fork"  # so that what its handlers start by multiprocessing is forked, as it was itself
     line: tuple[int, ...] = ()
 
     @staticmethod

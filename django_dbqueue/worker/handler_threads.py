@@ -9,6 +9,7 @@ from contextvars import copy_context
 from typing import Final
 
 from django_dbqueue import hooks
+from django_dbqueue.worker import log_events
 from django_dbqueue.worker.batches import execute_batch
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
@@ -59,12 +60,14 @@ def _execute(delivery: Delivery, holding: Holding, detachment: Detachment, faile
     try:
         if delivery.is_rated and (held := held_back(delivery, holding)) is not None:
             return held
+        log_events.begun([delivery])
         watched = hooks.begin([delivery])
         verdict = execute(delivery)
     except BaseException as error:
         verdict = _failed(delivery, error, failed)
     detachment.end_if_forked(succeeded=verdict.verb in _SUCCESSES)
     hooks.end(watched, [(delivery, verdict)])
+    log_events.ended([(delivery, verdict)])
     return verdict
 
 
@@ -81,12 +84,14 @@ def _execute_batch(
             deliveries = [each for each in deliveries if each not in waiting]
         if not deliveries:
             return held
+        log_events.begun(deliveries)
         watched = hooks.begin(deliveries)
         ended = [(each.delivery, each.verdict) for each in execute_batch(deliveries)]
     except BaseException as error:
         ended = [(each, _failed(each, error, failed)) for each in deliveries]
     detachment.end_if_forked(succeeded=all(verdict.verb in _SUCCESSES for _, verdict in ended))
     hooks.end(watched, ended)
+    log_events.ended(ended)
     return held + ended
 
 

@@ -1,4 +1,4 @@
-"""One log line for each failure, death, rescue, lost lease and operator action; successes at DEBUG.
+"""One log line for each failure, death, rescue, lost lease and operator action; begins and successes at DEBUG.
 
 Payloads are never logged; what a handler raised is, with the texts of its exceptions.
 """
@@ -6,10 +6,24 @@ Payloads are never logged; what a handler raised is, with the texts of its excep
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import conf, signals
 from django_dbqueue.consumers import Reject, Retry
+
+if TYPE_CHECKING:  # Django imports this module as it starts, also where no worker runs
+    from django_dbqueue.worker.delivery import Delivery
+    from django_dbqueue.worker.execution import Verdict
+
+_WITHOUT_A_LINE: Final = {
+    "release": "the message is released",
+    "drop": "the message is dropped",
+    "cut off": "it was cut off",
+    "nothing": "the message is suspended, or its lease is lost",
+}
+_BY_ITSELF: Final = "it has settled the message itself"
+"""What becomes of a message by a verdict of which no signal tells."""
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -31,6 +45,31 @@ def connect_successes() -> None:
     """Listen to successes too, if they are logged: even a listener that logs nothing costs each message 2 µs."""
     if logger.isEnabledFor(logging.DEBUG):
         signals.message_done.connect(_done, dispatch_uid="django_dbqueue.log._done")
+
+
+def begun(deliveries: Iterable[Delivery]) -> None:
+    """Log that the handler of these begins, if that is asked for."""
+    if logger.isEnabledFor(logging.DEBUG):
+        for each in deliveries:
+            message = each.message
+            _log(
+                logging.DEBUG, "begun", "message %s of %s begun%s by %s",
+                message.pk, message.queue, _at(each.reads), each.name,
+                queue=message.queue, message_id=message.pk, attempt=each.reads, handler=each.name,
+            )  # fmt: skip
+
+
+def ended(ends: Iterable[tuple[Delivery, Verdict]]) -> None:
+    """Log how handlers ended that leave no other line: those that are acked, fail or die have one after the commit."""
+    if logger.isEnabledFor(logging.DEBUG):
+        for each, verdict in ends:
+            message = each.message
+            by_itself = message.settled and verdict.verb != "acked"
+            if (how := _BY_ITSELF if by_itself else _WITHOUT_A_LINE.get(verdict.verb)) is not None:
+                _log(
+                    logging.DEBUG, "handler_ended", "the handler of message %s of %s has ended: %s",
+                    message.pk, message.queue, how, queue=message.queue, message_id=message.pk,
+                )  # fmt: skip
 
 
 def _log(

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from django_dbqueue.worker.board import Board, SlotState
-from django_dbqueue.worker.coroutines import LOST, STOP, TIMEOUT, CoroutineJob, EventLoop
+from django_dbqueue.worker.coroutines import LOST, RELOAD, STOP, TIMEOUT, CoroutineJob, EventLoop
 from django_dbqueue.worker.holding import CANCEL_PATIENCE
+from django_dbqueue.worker.worker_options import WorkerOptions
 
 CHECKED_EVERY: Final = 0.25
 """Seconds between checks while coroutines run."""
@@ -25,12 +26,18 @@ class LoopWatch:
     """A watch on an event loop. ``ends_at`` returns when this child must end; ``replace`` has it replaced."""
 
     def __init__(
-        self, loop: EventLoop, board: Board, ends_at: Callable[[], float], grace: float, replace: Callable[[], None]
+        self,
+        loop: EventLoop,
+        board: Board,
+        ends_at: Callable[[], float],
+        replace: Callable[[], None],
+        options: WorkerOptions,
     ) -> None:
         self._loop = loop
         self._board = board
         self._ends_at = ends_at
-        self._last_moments = min(LAST_MOMENTS, grace / 2)
+        self._last_moments = min(LAST_MOMENTS, options.grace / 2)
+        self._stop = RELOAD if options.is_reloaded else STOP
         self._replace = replace
         self._check_at = 0.0
         self._pinged_at: float | None = None
@@ -48,7 +55,7 @@ class LoopWatch:
                 if job.delivery.is_lost:
                     self._loop.cancel(job, LOST)
                 elif now >= stop_at:
-                    self._loop.cancel(job, STOP)
+                    self._loop.cancel(job, self._stop)
             self._give_up_if_hung(job, now)
         self._feel_pulse(now, bool(jobs))
         self._check_at = now + CHECKED_EVERY if jobs else 0.0

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any, Final
 
@@ -77,6 +78,7 @@ class Supervisor:
     ) -> None:
         self._options = options
         self._session = options.session
+        self._settle_after = partial(settle_after, options.session, charges=not options.is_reloaded)
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._progress = progress
@@ -245,7 +247,7 @@ class Supervisor:
         for entry in self._aftermaths[::-1]:
             board, worker_id, how, cut_off = entry
             try:
-                running = settle_after(self._session, worker_id, self._consumers, board, how=how, cut_off=cut_off)
+                running = self._settle_after(worker_id, self._consumers, board, how=how, cut_off=cut_off)
                 self._cut_off += running if cut_off else 0
                 self._take_over(board, worker_id)
                 self._aftermaths.remove(entry)

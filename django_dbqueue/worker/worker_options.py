@@ -54,6 +54,8 @@ class WorkerOptions:
     max_messages: int | None = None
     liveness_file: Path | None = None
     """What is touched while every child's loop turns."""
+    is_reloaded: bool = False
+    """Whether ``--reload`` stops it at each save: what runs longer than ``grace`` is then released uncharged."""
 
     @property
     def size(self) -> str:

@@ -1,4 +1,4 @@
-"""What pages take from the code: settings, options of commands, SQL. What has no description ends the build.
+"""What pages take from the code: settings, options of commands, SQL, files. What has no description ends the build.
 
 ``<!-- generated: settings TOP_LEVEL -->`` … ``<!-- end -->`` is kept in the page, so that GitHub shows it;
 ``python docs/_ext/generated.py`` rewrites it, and a build refuses what is out of date. ``<!-- on the site: … -->``
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 DOCS: Final = Path(__file__).resolve().parent.parent
-KEPT: Final = re.compile(r"(<!-- generated: ([\w ]+) -->\n)(.*?)(?=\n<!-- end -->)", re.DOTALL)
+KEPT: Final = re.compile(r"(<!-- generated: ([\w ./-]+) -->\n)(.*?)(?=\n<!-- end -->)", re.DOTALL)
 ON_THE_SITE: Final = re.compile(r"^<!-- on the site: ([\w ]+) -->$", re.MULTILINE)
 
 
@@ -66,9 +66,11 @@ def _read_page(_app: Sphinx, page: str, source: list[str]) -> None:
 def _text_of(what: str) -> str:
     from command_options import options_of_all
     from settings_tables import options_of, places, table_of
+    from shown_files import block_of
     from statement_lists import statements_of
 
     subjects: dict[str, Callable[..., str]] = {
+        "file": block_of,
         "settings": table_of,
         "options": options_of,
         "places": places,

@@ -53,6 +53,15 @@ WITHOUT_CRONSIM: Final = """
 import sys
 sys.modules["cronsim"] = None
 """
+AS_ON_WINDOWS: Final = """
+import multiprocessing.context
+import os
+import signal
+
+del os.fork, os.forkpty, os.register_at_fork, signal.SIGKILL, signal.SIGCHLD
+del multiprocessing.context.ForkProcess, multiprocessing.context.ForkContext
+"""
+"""Imported by Python as it starts: Windows has none of what we use of these."""
 ASK: Final = """
 import os, sys, traceback
 
@@ -167,3 +176,14 @@ def test_consumers_that_end_the_process_are_reported_with_a_sentence(project: Pr
         assert "accounts.queue_consumers ended the process while it was imported (SystemExit: 3)" in answer
         assert "refused:" in answer
         assert "Traceback" not in answer
+
+
+def test_without_fork_check_warns_the_worker_refuses_and_the_rest_works(project: Project) -> None:
+    (project.site / "sitecustomize.py").write_text(AS_ON_WINDOWS)
+    commands = ("check", "migrate -v 0", "queue_send emails 1", "queue_status", "run_queue_worker --drain")
+    check, _, sent, status, worker = answers(project, *commands)
+    words = "No worker can run on this system: it forks its children, and Python can't fork here (Windows)."
+    assert f"(dbqueue.W025) {words}" in check
+    assert sent == "1\n"
+    assert "emails" in status
+    assert worker.startswith(f"refused: {words}\n  Run workers on Linux or macOS, in a container or under WSL.")

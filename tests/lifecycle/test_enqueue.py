@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -159,7 +158,6 @@ def test_async_code_enqueues_by_aenqueue_and_aenqueue_many() -> None:
         one = await Message.objects.aenqueue("one", queue=QUEUE, key="k", priority=4)
         return one, await Message.objects.aenqueue_many(["two", "three"], queue=QUEUE)
 
-    assert asyncio.iscoroutinefunction(produce)
     one, report = async_to_sync(produce)()
     assert (one.outcome, one.priority, report.created) == ("created", 4, 2)
     assert [m.payload for m in Message.objects.claim(9, queue=QUEUE)] == ["one", "two", "three"]

@@ -46,13 +46,17 @@ def make_project(directory: Path, app: str, modules: Mapping[str, str], *, confi
     run_there(directory, "migrate", "-v", "0")
 
 
-def run_there(directory: Path, *arguments: str) -> str:
+def environment_there(directory: Path) -> dict[str, str]:
+    """The environment in which Python runs this project."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DBQUEUE_")}
-    environment |= {"PYTHONPATH": f"{directory}:{ROOT}", "DJANGO_SETTINGS_MODULE": "of_page"}
+    return environment | {"PYTHONPATH": f"{directory}:{ROOT}", "DJANGO_SETTINGS_MODULE": "of_page"}
+
+
+def run_there(directory: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "django", *arguments],
         cwd=directory,
-        env=environment,
+        env=environment_there(directory),
         capture_output=True,
         text=True,
         check=False,

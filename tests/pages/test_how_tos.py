@@ -1,18 +1,15 @@
-"""The how-to guides: their commands, files and code are what the worker, the parsers and the package really take."""
+"""The how-to guides: their commands and code are what the worker, the parsers and the package really take."""
 
 from __future__ import annotations
 
 import ast
-import configparser
 import importlib
 import re
 import shlex
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from django.core.management import load_command_class
 
 pytestmark = pytest.mark.once
@@ -66,58 +63,6 @@ def test_python_compiles_and_imports_what_is_there(page: str) -> None:
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("django_dbqueue"):
                 module = importlib.import_module(str(node.module))
                 assert all(hasattr(module, alias.name) for alias in node.names)
-
-
-def _grace() -> float:
-    return float(_parser("run_queue_worker").get_default("grace"))
-
-
-def _ini(page: str) -> configparser.ConfigParser:
-    [block] = _blocks(page, "ini")
-    parsed = configparser.ConfigParser(interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment, method-assign]
-    parsed.read_string(block)
-    return parsed
-
-
-def test_systemd_lets_handlers_finish_and_starts_the_worker_again() -> None:
-    service = _ini("systemd")["Service"]
-    assert float(service["TimeoutStopSec"]) > _grace()
-    assert service["KillMode"] == "mixed"
-    assert service["Restart"] == "always"
-    [command] = _commands(service["ExecStart"])
-    _parser(command[0]).parse_args(command[1:])
-
-
-def test_supervisor_lets_handlers_finish_and_starts_the_worker_again() -> None:
-    program = _ini("supervisor")["program:shop-worker"]
-    assert float(program["stopwaitsecs"]) > _grace()
-    assert program["autorestart"] == "true"
-    assert "stopasgroup" not in program
-    [command] = _commands(program["command"])
-    _parser(command[0]).parse_args(command[1:])
-
-
-def test_docker_lets_handlers_finish() -> None:
-    [compose] = _blocks("docker", "yaml")
-    worker = yaml.safe_load(compose)["services"]["worker"]
-    assert float(worker["stop_grace_period"].removesuffix("s")) > _grace()
-    _worker_starts(worker["command"])
-
-
-def test_kubernetes_lets_handlers_finish() -> None:
-    deployment, job = [yaml.safe_load(block) for block in _blocks("kubernetes", "yaml")]
-    pod = deployment["spec"]["template"]["spec"]
-    assert deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
-    assert pod["terminationGracePeriodSeconds"] > _grace()
-    [container] = pod["containers"]
-    _worker_starts(container["command"] + container["args"])
-    assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "migrate"
-
-
-def _worker_starts(command: list[Any]) -> None:
-    assert command[:3] == ["python", "manage.py", "run_queue_worker"]
-    _parser("run_queue_worker").parse_args(command[3:])
 
 
 def test_the_numbers_of_the_choice_are_those_of_the_benchmarks() -> None:

@@ -12,20 +12,22 @@ from django.db import connection
 
 
 @contextmanager
-def plain_account(verbs: str = "SELECT, INSERT, UPDATE, DELETE") -> Iterator[dict[str, str]]:
-    """The environment in which a process works as an account without any privilege beyond the test database."""
+def plain_account(
+    verbs: str = "SELECT, INSERT, UPDATE, DELETE", *, table: str | None = None
+) -> Iterator[dict[str, str]]:
+    """The environment in which a process works as an account that may do this in the test database, or in a table."""
     name, password = f"dbqueue_{secrets.token_hex(4)}", secrets.token_hex(8)
     database = connection.settings_dict["NAME"]
     if connection.vendor == "mysql":
         begin = [
             f"CREATE USER '{name}'@'%%' IDENTIFIED BY '{password}'",
-            f"GRANT {verbs} ON `{database}`.* TO '{name}'@'%%'",
+            f"GRANT {verbs} ON `{database}`.{table or '*'} TO '{name}'@'%%'",
         ]
         end = [f"DROP USER '{name}'@'%%'"]
     else:
         begin = [
             f"CREATE ROLE {name} LOGIN PASSWORD '{password}'",
-            f"GRANT {verbs} ON ALL TABLES IN SCHEMA public TO {name}",
+            f"GRANT {verbs} ON {table or 'ALL TABLES IN SCHEMA public'} TO {name}",
             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
         ]
         end = [f"DROP OWNED BY {name}", f"DROP ROLE {name}"]

@@ -92,6 +92,31 @@ def test_the_json_log_is_one_object_a_line_and_never_has_the_payload(drain: Call
     assert "s3cr3t" not in worker.output
 
 
+def test_with_verbosity_2_there_is_a_line_when_a_handler_begins_and_one_when_it_has_ended(
+    drain: Callable[..., Any],
+) -> None:
+    deeds = ({"do": "ok"}, {"do": "fail", "text": "broken", "times": 1}, {"do": "settle", "verb": "ack"})
+    ok, fails, settles = (Message.objects.enqueue(deed, queue="test").pk for deed in deeds)
+    coroutine = Message.objects.enqueue({"seconds": 0}, queue="async").pk
+    output = drain("--log-format", "json", "-v", "2").output
+    lines = [json.loads(line) for line in output.splitlines()]
+    about = {
+        id_: [(line["event"], line.get("attempt")) for line in lines if line.get("message_id") == id_]
+        for id_ in (ok, fails, settles, coroutine)
+    }
+    assert about[ok] == about[coroutine] == [("begun", 1), ("done", None)]
+    assert about[fails] == [("begun", 1), ("failed", 1), ("begun", 2), ("done", None)]
+    assert about[settles] == [("begun", 1), ("handler_ended", None)]
+    begun = next(line["text"] for line in lines if line["event"] == "begun")
+    assert begun == f"message {ok} of test begun at attempt 1 by tests.consumers_app.queue_consumers.do_as_ordered"
+    assert [line for line in lines if line["event"] == "failed" and "ValueError: broken" in line["traceback"]]
+
+
+def test_without_verbosity_2_what_goes_well_is_not_logged(drain: Callable[..., Any]) -> None:
+    message = Message.objects.enqueue({"do": "ok"}, queue="test")
+    assert f"message {message.pk}" not in drain().output
+
+
 def test_a_row_whose_reads_were_spent_by_hand_is_buried_and_not_delivered(drain: Callable[..., Any]) -> None:
     spent = Message.objects.enqueue({"do": "ok"}, queue="test", max_reads=2)
     Message.objects.filter(pk=spent.pk).update(read_count=2)

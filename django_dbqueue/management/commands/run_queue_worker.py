@@ -30,7 +30,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker import logs
+from django_dbqueue.worker import logs, reload
 from django_dbqueue.worker.bulk_steps import operations_consumer
 from django_dbqueue.worker.late_signals import ends_with_its_command
 from django_dbqueue.worker.probe_file import LivenessFile
@@ -84,10 +84,20 @@ class Command(BaseCommand):
         )
         parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
         parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
+        self._add_surroundings(parser)
+
+    def _add_surroundings(self, parser: ArgumentParser) -> None:
+        """Add what doesn't change how messages are handled."""
         parser.add_argument(
             "--liveness-file",
             type=Path,
             help="for probes: a file whose time is when the slowest child's loop last turned",
+        )
+        parser.add_argument(
+            "--reload",
+            action="store_true",
+            help="for development: start the worker again when a file of the project was saved, once running handlers "
+            "have ended",
         )
         parser.add_argument("--database", help="alias of the database (default: DBQUEUE['DATABASE'], or the router's)")
         parser.add_argument(
@@ -101,7 +111,11 @@ class Command(BaseCommand):
     def handle(self, *_args: object, **given: Any) -> None:
         if given["names"]:
             raise CommandError(f"Queues are named by an option: --queues {','.join(given['names'])}", returncode=2)
+        for wrong in checks.check_platform():
+            raise CommandError(f"{wrong.msg}\n  {wrong.hint}")
         logs.set_up(given["log_format"], given["verbosity"])
+        if given["reload"] and not reload.is_reloaded():
+            sys.exit(reload.Reloading().run())
         alias = chosen_alias(given["database"])
         do_without_pools()
         self._find_consumers()  # before the checks, which compare them with the queues of tasks
@@ -124,11 +138,13 @@ class Command(BaseCommand):
             drain=given["drain"],
             max_messages=given["max_messages"],
             liveness_file=given["liveness_file"],
+            is_reloaded=given["reload"],
         )
         self._begin_liveness(options)
         began = time.monotonic()
         with _progress(options) as show:
-            supervisor = Supervisor(options, chosen, progress=show)
+            shown = reload.ends_with_its_parent(show) if options.is_reloaded else show
+            supervisor = Supervisor(options, chosen, progress=shown)
             code = supervisor.run()
         self._sum_up(supervisor.totals, time.monotonic() - began)
         if code:
