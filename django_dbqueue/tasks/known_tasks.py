@@ -18,6 +18,7 @@ from django_dbqueue.tasks.lookup import Unfindable, find_task
 from django_dbqueue.tasks.options import TaskOptions, options_of
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK, expiry_in
 from django_dbqueue.tasks.task_results import sent_as
+from django_dbqueue.value_types import TYPES
 
 
 class UnknownTask(Exception):
@@ -42,8 +43,8 @@ def known_task(message: Message) -> Known:
 
 
 def _naming(headers_text: str | None) -> str | None:
-    """Return the headers without what differs from message to message: the trace in which each was sent."""
-    if headers_text is None or (hooks.active is None and "trace" not in headers_text):
+    """Return the headers without what differs from message to message: the trace in which each was sent, its types."""
+    if headers_text is None or (hooks.active is None and "trace" not in headers_text and TYPES not in headers_text):
         return headers_text
     headers = codecs.decode_headers(headers_text)
     return json.dumps({name: headers[name] for name in (TASK, BACKEND, EXPIRES) if name in headers})

@@ -29,6 +29,32 @@ def add(a: int, b: int) -> int:
 
 
 @task
+def give_back(*args: Any, **kwargs: Any) -> list[Any]:
+    SEEN.append((args, kwargs))
+    return [*args, kwargs]
+
+
+@task
+@task_options(transactional=True)
+async def give_back_async(value: Any) -> Any:
+    return value
+
+
+@task
+@task_options(group=lambda when: when.isoformat())
+def in_a_group(when: Any) -> Any:
+    return when
+
+
+@task(takes_context=True)
+def typed_in_steps(context: Any, value: Any) -> list[Any]:
+    remembered = context.step("first", lambda: value)
+    if context.attempt == 1:
+        raise Retry("once more", after=0)
+    return [remembered]
+
+
+@task
 def turn_away(reason: str) -> None:
     raise Reject(reason)
 
