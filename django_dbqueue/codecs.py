@@ -56,13 +56,13 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=
 
 def encode(payload: object, *, max_bytes: int) -> tuple[str, str, str | None]:
     """Return (body, content type, types or None) of a payload; InvalidMessage if it can't come back as it went in."""
-    types = None
+    content_type, types = JSON, None
     if isinstance(payload, bytes | bytearray | memoryview):
         body, content_type = base64.b64encode(bytes(payload)).decode("ascii"), BYTES
     elif isinstance(payload, str) and "\0" not in payload:  # PostgreSQL's text has no NUL; JSON escapes it
         body, content_type = plain(payload), TEXT
     else:
-        (body, types), content_type = _json_and_types(payload, max_bytes), JSON
+        body, types = _json_and_types(payload, max_bytes)
     size = len(utf8(body, what="payload"))
     if size > max_bytes:
         raise InvalidMessage(
@@ -205,7 +205,7 @@ def decode_headers(text: str | None) -> dict[str, Json]:
 
 def types_among(headers_text: str | None) -> Json:
     """Return the types that a message's headers name; None if they name none."""
-    if headers_text is None or TYPES not in headers_text:
+    if headers_text is None or (TYPES not in headers_text and "\\" not in headers_text):
         return None
     return decode_headers(headers_text).get(TYPES)
 

@@ -51,8 +51,9 @@ class PayloadForm(forms.Form):
         self._message = message
         self._types = codecs.types_among(message.headers_text) if message.content_type == codecs.JSON else None
         if self._types is not None:
+            types = json.dumps(self._types, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
             text = _("The consumer gets these values as these types, and as strings where they don't fit: %(types)s")
-            self.fields["payload"].help_text = text % {"types": json.dumps(self._types, ensure_ascii=False)}
+            self.fields["payload"].help_text = text % {"types": types}
 
     def clean_payload(self) -> Json:
         """Return the payload, decoded; refuse one that is not JSON, or the same as before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import uuid
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
@@ -18,6 +19,7 @@ from django_dbqueue import Envelope, InvalidMessage, consumer
 from django_dbqueue.models import ArchivedMessage, Message
 from django_dbqueue.testing import assert_enqueued, run_consumers
 from django_dbqueue.value_types import TYPES
+from tests.conftest import ROOT
 from tests.factories import QUEUE, claim_one, held, rows, waiting
 from tests.of_types import FORMS, LOOKALIKES, VALUES, any_payload, as_seen
 
@@ -82,6 +84,20 @@ def test_sql_reads_plain_values_and_the_types_beside_them() -> None:
     assert by_sql("body", "wait") == "5400"
     assert by_sql("headers", TYPES, "order") == "uuid"
     assert by_sql("headers", TYPES, "lines", "*", "price") == "decimal"
+
+
+def test_the_sql_of_the_page_reads_them_on_its_server(database: str) -> None:
+    server = {"sqlite": "SQLite", "mariadb": "MariaDB", "mysql": "MySQL", "postgres": "PostgreSQL"}[database]
+    waiting(payload={"order": ORDER, "due": AT, "total": Decimal("12.50")})
+    [block] = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "payloads.md").read_text(), re.DOTALL)
+    lines = [line for line in block.splitlines() if server in line.partition("--")[2]]
+    assert lines
+    for line in lines:
+        with connection.cursor() as cursor:
+            cursor.execute(line.partition(";")[0])
+            [(order, *others)] = cursor.fetchall()
+        assert order == str(ORDER)
+        assert set(others) <= {Decimal("12.50"), 12.5, AT}
 
 
 def test_a_payload_without_such_values_has_no_types() -> None:

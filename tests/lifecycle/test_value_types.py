@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue import codecs, value_types
+from django_dbqueue import InvalidMessage, codecs, value_types
 from django_dbqueue.value_types import TYPED, joined, split
 from tests.of_types import BERLIN, FORMS, LOOKALIKES, VALUES, any_payload, as_seen
 
@@ -68,6 +68,16 @@ def test_the_text_is_plain_json_with_each_value_as_its_string() -> None:
         "wait": "timedelta",
         "lines": {"*": {"price": "decimal"}},
     }
+
+
+def test_it_may_be_as_deep_as_any_payload() -> None:
+    for wrap in (lambda inner: [inner], lambda inner: {"k": inner}, lambda inner: [inner, "text"]):
+        payload: Any = Decimal("1.50")
+        for _ in range(200):
+            payload = wrap(payload)
+        assert there_and_back(payload) == payload
+        with pytest.raises(InvalidMessage, match="nests deeper than 200 levels"):
+            there_and_back([payload])
 
 
 def test_what_json_has_types_for_has_none_beside_it() -> None:
