@@ -22,7 +22,7 @@ from tests.tasks.running import run
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ORDER = uuid.UUID("12345678-1234-5678-9234-567812345678")
-BACKEND = f"{HOME}.backends" if HOME == "django.tasks" else "django_tasks.backends"
+BACKEND = f"{HOME}.backends"
 
 
 def test_arguments_and_result_come_back_equal_and_of_their_types(jobs: Any) -> None:
