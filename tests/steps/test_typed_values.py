@@ -27,7 +27,9 @@ def test_a_step_and_a_block_give_the_next_attempt_what_they_gave_the_first() -> 
     message = held()
     first = [message.step("all", lambda: ALL), block(message, "block", lambda: {"price": Decimal("1.50")}).result]
     message = again(message)
-    second = [message.step("all", lambda: None), block(message, "block", lambda: None).result]
+    with message.step("block") as step:
+        assert not step.is_new
+    second = [message.step("all", lambda: None), step.result]
     assert as_seen(first) == as_seen(second) == as_seen([ALL, {"price": Decimal("1.50")}])
     assert as_seen([value for _, value in steps()]) == as_seen(first)
     assert Step.objects.get(name="block").body == '{"price":"1.50"}'
