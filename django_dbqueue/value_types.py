@@ -103,7 +103,7 @@ TYPED: Final = frozenset(_WRITERS)
 def split(value: object) -> tuple[Plain, Plain]:
     """Return a value in JSON's types, and its types; TypeError or ValueError for what is neither."""
     plain, shape = _walked(value)
-    return plain, _said(shape)
+    return plain, _types_of(shape)
 
 
 def joined(plain: Plain, types: Plain) -> Any:
@@ -191,14 +191,14 @@ def _common(shapes: Sequence[Shape]) -> Shape:
     return some[0]  # type: ignore[no-any-return]
 
 
-def _said(shape: Shape) -> Plain:
+def _types_of(shape: Shape) -> Plain:
     """Return a shape as types: without what has none. None if nothing is left."""
     if shape is None or isinstance(shape, str):
         return shape or None
     if isinstance(shape, dict):
-        parts = {key: _said(part) for key, part in shape.items()}
+        parts = {key: _types_of(part) for key, part in shape.items()}
     elif isinstance(shape, list):
-        parts = {EVERY: _said(shape[0])}
+        parts = {EVERY: _types_of(shape[0])}
     else:
-        parts = {str(index): _said(part) for index, part in enumerate(shape)}
-    return {key: said for key, said in parts.items() if said is not None} or None
+        parts = {str(index): _types_of(part) for index, part in enumerate(shape)}
+    return {key: types for key, types in parts.items() if types is not None} or None

@@ -173,7 +173,7 @@ def test_types_hold_for_an_edited_payload_where_they_fit(browser: Client) -> Non
     assert (new.payload, new.headers["a"]) == (edited | {"order": other}, 1)
 
 
-def test_text_has_no_types_whatever_its_headers_say(browser: Client) -> None:
+def test_text_has_no_types_whatever_its_headers_name(browser: Client) -> None:
     old = Message.objects.enqueue("1.50", queue="q", headers={TYPES: "decimal"})
     form = shown(browser, old)
     send(browser, old, form | {"payload": "2.50"})

@@ -75,7 +75,7 @@ def by_sql(column: str, *path: str) -> Any:
     return found
 
 
-def test_sql_reads_plain_values_and_the_types_beside_them() -> None:
+def test_sql_reads_plain_values_and_their_types() -> None:
     payload = {"order": ORDER, "at": AT, "lines": [{"price": Decimal("12.50")}], "wait": timedelta(minutes=90)}
     waiting(payload=payload)
     assert by_sql("body", "order") == str(ORDER)
@@ -106,7 +106,7 @@ def test_a_payload_without_such_values_has_no_types() -> None:
     assert [(row["content_type"], row["headers_text"]) for row in rows()] == [("json", None), ("json", '{"a":1}')]
 
 
-def test_what_sql_says_of_types_holds_too() -> None:
+def test_types_that_sql_wrote_hold_too() -> None:
     waiting(payload={"order": str(ORDER), "at": "2026-11-27 20:39:52.123456Z"}, headers={"mine": 1})
     types = {"order": "uuid", "at": "datetime", "gone": "date"}
     Message.objects.update(headers_text=json.dumps({"mine": 1, TYPES: types}))
@@ -138,7 +138,7 @@ def test_a_header_may_name_the_types_of_a_payload_that_has_none_itself() -> None
     assert message.headers_text.count(TYPES) == 1
 
 
-def test_headers_that_are_sent_on_with_another_payload_say_nothing_of_its_types() -> None:
+def test_headers_that_are_sent_on_with_another_payload_name_none_of_its_types() -> None:
     message = held(payload={"order": ORDER}, headers={"trace": "1"})
     waiting(payload={"order": str(ORDER)}, headers=message.headers)
     assert claim_one().payload == {"order": str(ORDER)}

@@ -29,21 +29,15 @@ def add(a: int, b: int) -> int:
 
 
 @task
-def give_back(*args: Any, **kwargs: Any) -> list[Any]:
+def return_all(*args: Any, **kwargs: Any) -> list[Any]:
     SEEN.append((args, kwargs))
     return [*args, kwargs]
 
 
 @task
 @task_options(transactional=True)
-async def give_back_async(value: Any) -> Any:
+async def return_async(value: Any) -> Any:
     return value
-
-
-@task
-@task_options(group=lambda when: when.isoformat())
-def in_a_group(when: Any) -> Any:
-    return when
 
 
 @task(takes_context=True)
