@@ -80,7 +80,7 @@ def test_it_may_be_as_deep_as_any_payload() -> None:
             there_and_back([payload])
 
 
-def test_what_json_has_types_for_has_none_beside_it() -> None:
+def test_what_json_has_types_for_needs_none() -> None:
     for value in [*LOOKALIKES, [], {}, [LOOKALIKES], {"a": {"b": LOOKALIKES}}, (1, 2), b"bytes"]:
         assert codecs.encode(value, max_bytes=MEBIBYTE)[2] is None
 
