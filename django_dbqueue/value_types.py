@@ -149,7 +149,7 @@ def _walked(value: Any) -> tuple[Plain, Shape]:
         return value, None
     if isinstance(value, dict):
         items = {key: _walked(item) for key, item in value.items()}
-        shapes = {key: shape for key, (_, shape) in items.items() if shape is not None}
+        shapes: dict[str, Shape] = {key: shape for key, (_, shape) in items.items() if shape is not None}
         return {key: plain for key, (plain, _) in items.items()}, shapes or None
     if isinstance(value, list | tuple):
         pairs = [_walked(item) for item in value]

@@ -98,7 +98,7 @@ class Steps:
         self._used.add(name)
         if self._known is None:
             rows = self.session.fetch(steps_sql.of_message(self.session.server, self.message.pk))
-            self._known = {name: StoredStep(*row, bool(has_ended)) for name, *row, has_ended in rows}
+            self._known = {row[0]: StoredStep(row[1], row[2], row[3], row[4], bool(row[5])) for row in rows}
         found = self._known.get(name)
         if found is not None and found.kind not in kinds:
             raise InvalidStep(

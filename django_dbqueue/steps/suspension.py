@@ -111,7 +111,7 @@ def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
 
 def _value(steps: Steps, event: str) -> StoredStep | None:
     rows = steps.session.fetch(event_values_sql.value(steps.session.server, hash_of_event(event)))
-    return StoredStep(EVENT, *rows[0], has_ended=True) if rows else None
+    return StoredStep(EVENT, rows[0][0], rows[0][1], rows[0][2], has_ended=True) if rows else None
 
 
 def _end(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
