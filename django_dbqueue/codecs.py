@@ -1,8 +1,9 @@
 """Payloads to text and back, byte for byte, or a refusal that says why (promise P12).
 
 There are three content types: ``json`` (anything JSON can express), ``text`` (a string as it is) and ``bytes``
-(base64). What would come back changed is refused up front: NaN and infinities, lone surrogates, keys that aren't
-strings, nesting past 200 levels. Arrays come back as lists, and so do tuples.
+(base64). UUIDs, dates, Decimals and the like are strings in the JSON text, and their types are stored beside it
+(``value_types``). What would come back changed is refused up front: NaN and infinities, lone surrogates, keys that
+aren't strings, nesting past 200 levels. Arrays come back as lists, and so do tuples.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
+from django_dbqueue.value_types import NOT_FINITE, TYPES, joined, split
 
 JSON: Final = "json"
 TEXT: Final = "text"
@@ -41,20 +43,26 @@ _TOGETHER: Final = 64
 """Texts that are encoded as one list: starting the encoder costs as much as a small payload."""
 BYTES_OF_CHARACTER: Final = 4
 """In UTF-8, at most."""
+MAX_TYPES_BYTES: Final = 16_384
+"""What the types beside a payload or a result may take."""
+_ALLOWED: Final = "Use dicts with string keys, lists, strings, finite numbers, booleans, None"
+_AS_STRINGS: Final = f"{_ALLOWED}; send dates and decimals as strings."
+_TYPED: Final = f"{_ALLOWED}, UUIDs, datetimes, dates, times, timedeltas, Decimals; send files as bytes."
 _STRING: Final = frozenset({str})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 """Cycles are refused beforehand: they nest too deep."""
 
 
-def encode(payload: object, *, max_bytes: int) -> tuple[str, str]:
-    """Return (body, content type) of a payload; InvalidMessage if it can't come back as it went in."""
+def encode(payload: object, *, max_bytes: int) -> tuple[str, str, str | None]:
+    """Return (body, content type, types or None) of a payload; InvalidMessage if it can't come back as it went in."""
+    content_type, types = JSON, None
     if isinstance(payload, bytes | bytearray | memoryview):
         body, content_type = base64.b64encode(bytes(payload)).decode("ascii"), BYTES
     elif isinstance(payload, str) and "\0" not in payload:  # PostgreSQL's text has no NUL; JSON escapes it
         body, content_type = plain(payload), TEXT
     else:
-        body, content_type = encode_json(payload, what="payload", max_bytes=max_bytes), JSON
+        body, types = _json_and_types(payload, max_bytes)
     size = len(utf8(body, what="payload"))
     if size > max_bytes:
         raise InvalidMessage(
@@ -62,7 +70,7 @@ def encode(payload: object, *, max_bytes: int) -> tuple[str, str]:
             "and send a reference, or raise DBQUEUE['MAX_PAYLOAD_BYTES'] (of a write by Spark its option "
             "max_payload_bytes), and the server's packet size."
         )
-    return body, content_type
+    return body, content_type, types
 
 
 def plain(text: str) -> str:
@@ -70,7 +78,7 @@ def plain(text: str) -> str:
     return text if type(text) is str else str.__str__(text)
 
 
-def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str, str]]:
+def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str, str, str | None]]:
     """Yield what ``encode`` returns for the values of JSON texts; UndecodableMessage if one is broken.
 
     Texts that already have the form in which they would be stored are recognised in batches, up to the first one that
@@ -81,7 +89,7 @@ def encode_texts(texts: Sequence[str], *, max_bytes: int) -> Iterator[tuple[str,
         some = texts[first : first + _TOGETHER]
         compact = compact and max(map(len, some)) * BYTES_OF_CHARACTER <= max_bytes and _are_compact(some)
         if compact:
-            yield from zip(some, repeat(JSON))
+            yield from zip(some, repeat(JSON), repeat(None))
         else:
             for text in some:
                 yield encode(decode_json(text), max_bytes=max_bytes)
@@ -110,16 +118,40 @@ def encode_json(value: object, *, what: str, max_bytes: int) -> str:
     """
     _refuse_what_changes(value, what, max_bytes)
     try:
-        # A result is often an id, and starting the encoder takes twenty times as long
-        return str(value) if type(value) is int else _ENCODER.encode(value)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        reason = str(error)
-        if "Out of range float" in reason:
-            reason = "NaN and infinities are not JSON"
+        raise _not_json(what, error, _AS_STRINGS) from error
+
+
+def _json_and_types(payload: object, max_bytes: int) -> tuple[str, str | None]:
+    """Return the JSON text of a payload, and its types, which are looked for only if JSON can't express it."""
+    _refuse_what_changes(payload, "payload", max_bytes)
+    try:
+        try:
+            # A result is often an id, and starting the encoder takes twenty times as long
+            return str(payload) if type(payload) is int else _ENCODER.encode(payload), None
+        except TypeError:
+            plain, types = split(payload)
+            body = _ENCODER.encode(plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_json("payload", error, _TYPED) from error
+    return body, types_text(types)
+
+
+def types_text(types: Json) -> str:
+    """Return the types of a payload as JSON text; InvalidMessage if they take too much."""
+    text = encode_json(types, what="types", max_bytes=64 * MAX_TYPES_BYTES)
+    if (size := len(utf8(text, what="types"))) > MAX_TYPES_BYTES:
         raise InvalidMessage(
-            f"The {what} is not JSON: {reason}. Use dicts with string keys, lists, strings, finite numbers, "
-            "booleans and None; send dates and decimals as strings, files as bytes."
-        ) from error
+            f"To name the types of all UUIDs, dates, decimals and the like takes {size:,} bytes, but the limit is "
+            f"{MAX_TYPES_BYTES:,}: let the items of a list be alike, which are named once, or send strings."
+        )
+    return text
+
+
+def _not_json(what: str, error: Exception, allowed: str) -> InvalidMessage:
+    reason = NOT_FINITE if "Out of range float" in str(error) else error
+    return InvalidMessage(f"The {what} is not JSON: {reason}. {allowed}")
 
 
 def utf8(text: str, *, what: str) -> bytes:
@@ -133,12 +165,16 @@ def utf8(text: str, *, what: str) -> bytes:
         ) from error
 
 
-def decode(body: str, content_type: str) -> Json:
-    """Return the payload of a stored body; UndecodableMessage if it is broken."""
+def decode(body: str, content_type: str, types: Json = None) -> Json:
+    """Return the payload of a stored body; UndecodableMessage if it is broken.
+
+    ``types``, decoded, are what stands beside a body of JSON. Without them its values come as they are stored: that is
+    what people are shown.
+    """
     if content_type == TEXT:
         return body
     if content_type == JSON:
-        return decode_json(body)
+        return decode_json(body) if types is None else joined(decode_json(body), types)
     if content_type == BYTES:
         try:
             return base64.b64decode(body.encode("ascii"), validate=True)
@@ -165,6 +201,21 @@ def decode_headers(text: str | None) -> dict[str, Json]:
     if not isinstance(headers, dict):
         raise UndecodableMessage("The headers are not a JSON object.")
     return headers
+
+
+def types_among(headers_text: str | None) -> Json:
+    """Return the types that a message's headers name; None if they name none."""
+    if headers_text is None or (TYPES not in headers_text and "\\" not in headers_text):
+        return None
+    return decode_headers(headers_text).get(TYPES)
+
+
+def decode_typed(body: str, content_type: str, types: str | None) -> Json:
+    """Return what a row holds that has its types in a column; types that can't be read leave the plain values."""
+    try:
+        return decode(body, content_type, None if types is None else decode_json(types))
+    except UndecodableMessage:
+        return decode(body, content_type)
 
 
 def _refuse_constant(name: str) -> None:

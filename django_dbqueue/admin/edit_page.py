@@ -27,10 +27,11 @@ from django_dbqueue.exceptions import DBQueueError, UndecodableMessage
 from django_dbqueue.models import Message
 from django_dbqueue.operations.outcome import CHANGED, in_words, sentence
 from django_dbqueue.operations.seen import Seen
-from django_dbqueue.redaction.policy import content_of, is_redacting
+from django_dbqueue.redaction.policy import as_stored, content_of, is_redacting
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.table import Stage
 from django_dbqueue.typed_values import MAX_ID
+from django_dbqueue.value_types import joined
 
 PIN = "message"
 
@@ -48,6 +49,11 @@ class PayloadForm(forms.Form):
     def __init__(self, data: Any = None, *, message: Any) -> None:
         super().__init__(data, initial={"payload": _text_of(message)})
         self._message = message
+        self._types = codecs.types_among(message.headers_text) if message.content_type == codecs.JSON else None
+        if self._types is not None:
+            types = json.dumps(self._types, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+            text = _("The consumer gets these values as these types, and as strings where they don't fit: %(types)s")
+            self.fields["payload"].help_text = text % {"types": types}
 
     def clean_payload(self) -> Json:
         """Return the payload, decoded; refuse one that is not JSON, or the same as before."""
@@ -61,7 +67,7 @@ class PayloadForm(forms.Form):
                 raise forms.ValidationError(_("This is not JSON: %(error)s") % {"error": error}) from error
         if _is_same(payload, self._message):
             raise forms.ValidationError(_("The payload is as before. To send it as it is, use “Send again”."))
-        return payload
+        return payload if self._types is None else joined(payload, self._types)
 
 
 class Editing:
@@ -161,16 +167,21 @@ def why_not(message: Any) -> str:
         return content.hidden
     if content.headers_broken:
         return _("Its headers can't be decoded, so they can't be sent again.")
-    if is_redacting() and (content.payload, content.headers) != (message.payload, message.headers):
+    if is_redacting() and content != as_stored(message):
         return _("Parts of it are redacted, and would be lost.")
     return ""
 
 
 def _is_same(payload: Json, message: Any) -> bool:
     try:
-        return json.dumps(payload) == json.dumps(message.payload)  # true is not 1 there
+        return json.dumps(payload) == json.dumps(_stored(message))  # true is not 1 there
     except UndecodableMessage:
         return False
+
+
+def _stored(message: Any) -> Json:
+    """Return the payload without the types that its headers name."""
+    return codecs.decode(message.body or "", message.content_type)
 
 
 def _text_of(message: Any) -> str:
@@ -178,7 +189,7 @@ def _text_of(message: Any) -> str:
     if message.content_type != codecs.JSON:
         return message.body or ""
     try:
-        payload = message.payload
+        payload = _stored(message)
     except UndecodableMessage:
         return message.body or ""
     text = json.dumps(payload, ensure_ascii=False, indent=2)

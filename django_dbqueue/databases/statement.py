@@ -80,6 +80,7 @@ class Kept(NamedTuple):
     seconds: float
     flow: int | None = None
     """Its message's flow, if it is of one."""
+    types: str | None = None
 
 
 class Change(NamedTuple):

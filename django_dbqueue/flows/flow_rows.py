@@ -217,7 +217,7 @@ def spawn(session: DjangoSession, claim: Claim, flow: int, items: Iterable[objec
 
 
 def results_of(session: DjangoSession, flow: int, ranges: Iterable[tuple[int, int]]) -> list[Row]:
-    """Read what the messages of a flow in these ranges, and their children, have returned: id, body, content type."""
+    """Read what messages of a flow in these ranges, and their children, returned: id, body, content type, types."""
     of_children = session.fetch(flow_parts_sql.parts_of_children(session.server, flow))
     known, new = dict[tuple[int, int], None](), list(ranges)
     while new:

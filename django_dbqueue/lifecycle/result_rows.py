@@ -47,7 +47,7 @@ def fitting(results: Iterable[Kept], most: int = INSERT_SIZE) -> int:
     """Return how many of these, from the first on, one INSERT takes."""
     number = size = 0
     for kept in islice(results, MAX_IDS):
-        size += len(kept.body)
+        size += len(kept.body) + len(kept.types or "")
         if number and size > most:
             break
         number += 1
@@ -65,9 +65,10 @@ def fits(session: DjangoSession, results: Mapping[int, Kept]) -> bool:
     if len(results) != 1 or (packet := _packet(session)) is None:
         return True
     [kept] = results.values()
-    if len(kept.body) * WIDEST + AROUND < packet:
+    text = kept.body + (kept.types or "")
+    if len(text) * WIDEST + AROUND < packet:
         return True
-    data = kept.body.encode()
+    data = text.encode()
     return len(data) + sum(map(data.count, _ESCAPED)) + AROUND < packet
 
 

@@ -6,7 +6,7 @@ from django_dbqueue.models.fields import ExactTextField
 class Migration(migrations.Migration):
     """Where workers remember how far they have deleted the history by age."""
 
-    dependencies = [("django_dbqueue", "0001_squashed")]
+    dependencies = [("django_dbqueue", "0002_types")]
 
     operations = [
         migrations.CreateModel(

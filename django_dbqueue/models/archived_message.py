@@ -61,4 +61,4 @@ class ArchivedMessage(models.Model):
     @property
     def payload(self) -> Json:
         """The body, decoded on each access; UndecodableMessage if that fails."""
-        return codecs.decode(self.body or "", self.content_type)
+        return codecs.decode(self.body or "", self.content_type, codecs.types_among(self.headers_text))

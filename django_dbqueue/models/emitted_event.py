@@ -54,6 +54,7 @@ class Event(models.Model):
     name = KeyField(_("name"), max_length=200)
     body = ExactTextField(_("body"))
     content_type = AsciiField(_("content type"), max_length=16)
+    types = ExactTextField(_("types"), null=True)
     token = models.BigIntegerField(editable=False)
     at = UTCDateTimeField(_("at"), db_default=DbNow())
     wake_from = UTCDateTimeField(_("to be woken from"), null=True)
@@ -77,7 +78,7 @@ class Event(models.Model):
     @property
     def payload(self) -> Json:
         """The payload, decoded on each access; UndecodableMessage if that fails."""
-        return codecs.decode(self.body or "", self.content_type)
+        return codecs.decode_typed(self.body or "", self.content_type, self.types)
 
 
 class Waiter(OwnDatabaseModel):

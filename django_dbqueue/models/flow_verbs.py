@@ -65,7 +65,7 @@ class FlowVerbs:
                 f"{ranges!r:.200}."
             )
         rows = results_of(self._session, self.flow, [(first, last) for first, last in ranges])
-        return [codecs.decode(body, content_type) for _, body, content_type in rows]
+        return [codecs.decode_typed(body, content_type, types) for _, body, content_type, types in rows]
 
     async def aspawn(self, payload: Json | Envelope, *, queue: str) -> Part:
         """Run ``spawn`` from async code."""

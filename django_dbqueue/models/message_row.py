@@ -32,6 +32,7 @@ from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.steps_sql import forget_steps
 from django_dbqueue.states.table import Stage, stage_of
 from django_dbqueue.statuses import NEW, STATUSES
+from django_dbqueue.value_types import TYPES
 
 if TYPE_CHECKING:
     from django_dbqueue.models.stream import StreamClaim
@@ -102,18 +103,17 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
 
     @property
     def payload(self) -> Json:
-        """The body, decoded on each access; UndecodableMessage if that fails."""
+        """The body, of the types that its headers name, decoded on each access; UndecodableMessage if that fails."""
         decoded = self.__dict__.pop("_decoded", None)
         if decoded is not None and decoded[0] is self.body and decoded[1] is self.content_type:
             return decoded[2]
-        return codecs.decode(self.body or "", self.content_type)
+        return codecs.decode(self.body or "", self.content_type, codecs.types_among(self.headers_text))
 
     def decode_now(self) -> None:
         """Raise UndecodableMessage now if the payload or the headers would; the next access to the payload is free."""
-        body, content_type = self.body, self.content_type
-        self._decoded = (body, content_type, codecs.decode(body or "", content_type))
-        if self.headers_text is not None:
-            _ = self.headers
+        body, content_type, headers = self.body, self.content_type, self.headers_text
+        types = None if headers is None else codecs.decode_headers(headers).get(TYPES)
+        self._decoded = (body, content_type, codecs.decode(body or "", content_type, types))
 
     def forget_payload(self, *, body: bool) -> None:
         """Drop what was decoded ahead, and optionally the body, which the next access then reads again."""
@@ -123,8 +123,10 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
 
     @property
     def headers(self) -> dict[str, Json]:
-        """The headers, decoded on each access; {} where none were sent."""
-        return codecs.decode_headers(self.headers_text)
+        """The headers, decoded on each access, without the types of the payload; {} where none were sent."""
+        headers = codecs.decode_headers(self.headers_text)
+        headers.pop(TYPES, None)  # who sends them on with another payload would say what is not true of it
+        return headers
 
     @property
     def group(self) -> str | None:

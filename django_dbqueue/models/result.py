@@ -20,6 +20,7 @@ class Result(OwnDatabaseModel):
     message_id = models.BigIntegerField(_("message"), primary_key=True)
     body = ExactTextField(_("body"))
     content_type = AsciiField(_("content type"), max_length=16)
+    types = ExactTextField(_("types"), null=True)
     expires_at = UTCDateTimeField(_("kept until"))
     flow = models.BigIntegerField(_("flow"), null=True)
 
@@ -35,4 +36,4 @@ class Result(OwnDatabaseModel):
     @property
     def value(self) -> Json:
         """The value, decoded on each access; UndecodableMessage if that fails."""
-        return codecs.decode(self.body or "", self.content_type)
+        return codecs.decode_typed(self.body or "", self.content_type, self.types)

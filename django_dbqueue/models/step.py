@@ -37,6 +37,7 @@ class Step(models.Model):
     kind = AsciiField(_("kind"), max_length=16)
     body = ExactTextField(_("body"), null=True)
     content_type = AsciiField(_("content type"), max_length=16, null=True)
+    types = ExactTextField(_("types"), null=True)
     until = UTCDateTimeField(_("until"), null=True)
     token = models.BigIntegerField(_("claim token"))
     read_count = models.PositiveIntegerField(_("reads"))
@@ -56,4 +57,6 @@ class Step(models.Model):
     @property
     def value(self) -> Json:
         """The result, decoded on each access; UndecodableMessage if that fails, None where there is none."""
-        return None if self.content_type is None else codecs.decode(self.body or "", self.content_type)
+        return (
+            None if self.content_type is None else codecs.decode_typed(self.body or "", self.content_type, self.types)
+        )

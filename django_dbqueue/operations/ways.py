@@ -28,6 +28,7 @@ from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.states.table import is_parked
+from django_dbqueue.value_types import TYPES
 
 SENT_AGAIN_FROM: Final = "dbqueue.sent_again_from"
 """Header of a message that was sent again: the id of the one it repeats."""
@@ -97,6 +98,8 @@ def send_copy(
     messages: Any, session: DjangoSession, message: Any, payload: Json, *, by: str | None, at: datetime | None = None
 ) -> Any:
     """Send, in the caller's transaction, a message like this one with this payload, and record that it was."""
+    headers = {**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk}
+    headers.pop(TYPES, None)  # they are those of the payload before
     new = messages.enqueue(
         payload,
         queue=message.queue,
@@ -105,7 +108,7 @@ def send_copy(
         priority=message.priority,
         max_reads=message.max_reads,
         lease=message.lease_seconds or None,
-        headers={**decode_headers(message.headers_text), SENT_AGAIN_FROM: message.pk},
+        headers=headers,
         group=_group_of(message),
         on_conflict="error",
         using=session.using,

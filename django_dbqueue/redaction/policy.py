@@ -35,6 +35,7 @@ from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.redaction.json_in_text import Unreadable, names, opened, strictly
 from django_dbqueue.redaction.masking import Secret, masked, outline, secrets_between
 from django_dbqueue.redaction.stored_texts import translated
+from django_dbqueue.value_types import TYPES, spellings
 
 MARK: Final = "[redacted]"
 """Replaces a redacted value."""
@@ -139,6 +140,8 @@ class _Redaction:
             found = secrets_between(self.before, self.after)
         except (Unreadable, RecursionError):
             return None
+        if TYPES in self.after[1]:
+            found |= {Secret(field, form) for field, value in found if type(value) is str for form in spellings(value)}
         return found if len(found) <= MOST else None
 
 
@@ -151,7 +154,7 @@ def is_redacting() -> bool:
 def content_of(message: Stored) -> Content:
     """Return payload and headers as they may be shown to those who may see payloads."""
     if not is_redacting():
-        return _as_stored(message)
+        return as_stored(message)
     found = _redaction_of(message)
     return Content(hidden=found.hidden) if found.hidden else Content(*found.after)
 
@@ -177,7 +180,8 @@ def load_hook(path: str) -> Hook:
     return hook
 
 
-def _as_stored(message: Stored) -> Content:
+def as_stored(message: Stored) -> Content:
+    """Return payload and headers as they are stored, whatever is redacted."""
     headers: object
     payload, headers, payload_broken, headers_broken = message.body, message.headers_text, "", ""
     try:
@@ -207,6 +211,8 @@ def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Json, Json], tupl
     """Return (payload, headers) as stored, and as they may be shown."""
     fields, path = conf.redaction()
     before, ours = _decoded(message), _decoded(message)  # twice: a hook may change what it is given
+    types = before[1].pop(TYPES, None)  # places and names of types: the word "date" is not to be masked in errors
+    ours[1].pop(TYPES, None)
     paths = [tuple(name.split(".")) for name in fields]
     try:
         after = (hiding.hide(ours[0], paths), hiding.hide(ours[1], paths))
@@ -214,7 +220,7 @@ def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Json, Json], tupl
         raise _Unshown(_("Not shown: it nests too deep to be redacted.")) from error
     if path is not None:
         after = _by_hook(path, message.queue, *after)
-    return before, after
+    return before, after if types is None else (after[0], {**after[1], TYPES: types})
 
 
 def _decoded(message: Stored) -> tuple[Json, dict[str, Json]]:

@@ -90,7 +90,7 @@ class Sealing:
                 return repeat(unsaid)
             return (unsaid if value is None else check(value) for value in columns[name])
 
-        for (body, kind), queue, key, headers, priority, max_reads, lease, group, delay, at, _ in zip(
+        for (body, kind, _), queue, key, headers, priority, max_reads, lease, group, delay, at, _ in zip(
             self._bodies(how, columns),
             self._queues(columns),
             values_of("key", check_key),
@@ -117,7 +117,8 @@ class Sealing:
             )
         return check_sent_group(name)
 
-    def _bodies(self, how: str, columns: Columns) -> Iterator[tuple[str, str]]:
+    def _bodies(self, how: str, columns: Columns) -> Iterator[tuple[str, str, str | None]]:
+        """Return what ``encode`` returns; a frame's values have no types beside them, since Spark's become strings."""
         encode = partial(codecs.encode, max_bytes=self.max_bytes)
         if how == "payload":
             return map(encode, columns[how])
@@ -127,14 +128,14 @@ class Sealing:
             return (encode(_payload(text)) for text in columns[how])
         return map(self._stored_body, columns[how], columns["content_type"])
 
-    def _stored_body(self, body: str | None, kind: str | None) -> tuple[str, str]:
+    def _stored_body(self, body: str | None, kind: str | None) -> tuple[str, str, None]:
         """Take a body as it is, up to the size that any text may have."""
         if body is None:
             raise InvalidMessage("The column 'body' is NULL: only a body that was stored in the queue can be enqueued.")
         if "\0" in body:
             raise InvalidMessage("The column 'body' has a NUL character, which PostgreSQL can't store: leave it out.")
         codecs.encode(body, max_bytes=self.max_bytes)
-        return body, _content_type(kind)
+        return body, _content_type(kind), None
 
     def _queues(self, columns: Columns) -> Iterable[object]:
         if "queue" not in columns:

@@ -39,13 +39,14 @@ class Remembered(NamedTuple):
     kind: str
     body: str | None = None
     content_type: str | None = None
+    types: str | None = None
     seconds: float | None = None
 
 
 def of_message(server: Server, message_id: int) -> Statement:
-    """Read all steps of a message: name, kind, body, content type, and whether a sleep or a wait is over."""
+    """Read all steps of a message: name, kind, body, content type, types, and whether a sleep or a wait is over."""
     return Statement(
-        "SELECT name, kind, body, content_type, "
+        "SELECT name, kind, body, content_type, types, "
         f"CASE WHEN until <= {server.now} THEN 1 ELSE 0 END FROM {server.step} WHERE message_id = %s",
         (message_id,),
     )
@@ -66,19 +67,19 @@ def remember(server: Server, claim: Claim, step: Remembered) -> Statement:
     seconds = () if step.seconds is None else (step.seconds,)
     until = server.from_now if seconds else "NULL"
     return Statement(
-        f"INSERT INTO {server.step} (message_id, name, kind, body, content_type, until, token, read_count, at) "
-        f"SELECT id, %s, %s, %s, %s, {until}, claim_token, read_count, {server.now} "
+        f"INSERT INTO {server.step} (message_id, name, kind, body, content_type, types, until, token, read_count, at) "
+        f"SELECT id, %s, %s, %s, %s, %s, {until}, claim_token, read_count, {server.now} "
         f"FROM {server.message}{server.use[Index.IDS]} WHERE {fence.sql}{server.lock_row}",
-        (step.name, step.kind, step.body, step.content_type, *seconds, *fence.params),
+        (step.name, step.kind, step.body, step.content_type, step.types, *seconds, *fence.params),
     )
 
 
 def resolve(server: Server, message_id: int, step: Remembered) -> Statement:
     """Write how a wait ended, in a transaction that has locked the message's row."""
     return Statement(
-        f"UPDATE {server.step} SET kind = %s, body = %s, content_type = %s, at = {server.now} "
+        f"UPDATE {server.step} SET kind = %s, body = %s, content_type = %s, types = %s, at = {server.now} "
         "WHERE message_id = %s AND name = %s",
-        (step.kind, step.body, step.content_type, message_id, step.name),
+        (step.kind, step.body, step.content_type, step.types, message_id, step.name),
     )
 
 

@@ -31,9 +31,9 @@ def hash_of_event(name: str) -> str:
 
 def emit(session: DjangoSession, name: str, payload: Json, *, keep_seconds: float) -> bool:
     """Write an event in the caller's transaction; return whether it is the first of its name."""
-    body, content_type = codecs.encode(payload, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+    body, content_type, types = codecs.encode(payload, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
     name_hash, token = hash_of_event(name), new_token()
-    written = event_values_sql.emit(session.server, name_hash, name, body, content_type, token, keep_seconds)
+    written = event_values_sql.emit(session.server, name_hash, name, (body, content_type, types), token, keep_seconds)
     session.outermost(partial(session.run, written))
     rows = session.fetch(event_values_sql.token_of(session.server, name_hash))
     transaction.on_commit(partial(wake, session, name_hash), using=session.using, robust=True)

@@ -15,16 +15,21 @@ LEFT_BEHIND: Final = 2.0
 
 
 def emit(
-    server: Server, name_hash: str, name: str, body: str, content_type: str, token: int, keep_seconds: float
+    server: Server,
+    name_hash: str,
+    name: str,
+    value: tuple[str, str, str | None],
+    token: int,
+    keep_seconds: float,
 ) -> Statement:
     """Write an event, unless there is one of this name that has not expired; ``token`` is drawn for this call."""
-    columns = ("name", "body", "content_type", "token", "at", "wake_from", "expires_at")
+    columns = ("name", "body", "content_type", "types", "token", "at", "wake_from", "expires_at")
     now, plus = server.now, server.plus
     return Statement(
         f"INSERT INTO {server.event_value} (name_hash, {', '.join(columns)}) "
-        f"VALUES (%s, %s, %s, %s, %s, {now}, {plus(now, '%s')}, {plus(now, '%s')})"
+        f"VALUES (%s, %s, %s, %s, %s, %s, {now}, {plus(now, '%s')}, {plus(now, '%s')})"
         f"{server.or_replace(server.event_value, 'name_hash', columns, if_expired=True)}",
-        (name_hash, name, body, content_type, token, LEFT_BEHIND, keep_seconds),
+        (name_hash, name, *value, token, LEFT_BEHIND, keep_seconds),
     )
 
 
@@ -36,7 +41,8 @@ def token_of(server: Server, name_hash: str) -> Statement:
 def value(server: Server, name_hash: str) -> Statement:
     """Read the payload of an event that has not expired."""
     return Statement(
-        f"SELECT body, content_type FROM {server.event_value} WHERE name_hash = %s AND expires_at > {server.now}",
+        f"SELECT body, content_type, types FROM {server.event_value} "
+        f"WHERE name_hash = %s AND expires_at > {server.now}",
         (name_hash,),
     )
 

@@ -44,13 +44,14 @@ class StoredStep(NamedTuple):
     kind: str
     body: str | None
     content_type: str | None
+    types: str | None
     has_ended: bool
     """Whether the time of a sleep, or a wait, has come."""
 
     @property
     def value(self) -> Json:
         """The result, decoded on each access."""
-        return codecs.decode(self.body or "", self.content_type or codecs.JSON)
+        return codecs.decode_typed(self.body or "", self.content_type or codecs.JSON, self.types)
 
 
 class StepBlock:
@@ -97,7 +98,7 @@ class Steps:
         self._used.add(name)
         if self._known is None:
             rows = self.session.fetch(steps_sql.of_message(self.session.server, self.message.pk))
-            self._known = {row[0]: StoredStep(row[1], row[2], row[3], bool(row[4])) for row in rows}
+            self._known = {row[0]: StoredStep(row[1], row[2], row[3], row[4], bool(row[5])) for row in rows}
         found = self._known.get(name)
         if found is not None and found.kind not in kinds:
             raise InvalidStep(
@@ -129,14 +130,14 @@ class Steps:
         """Write the result of a step that ran; return it as the next attempt will get it."""
         step = self.encoded(name, result)
         self.write(step)
-        return StoredStep(STEP, step.body, step.content_type, has_ended=True).value
+        return _value_of(step)
 
     def encoded(self, name: str, result: Json, kind: str = STEP) -> Remembered:
         """Return a step with its result in the form of the columns; InvalidStep if it can't be kept."""
         if result is None:
             return Remembered(name, kind, NONE, codecs.JSON)
         try:
-            body, content_type = codecs.encode(result, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+            body, content_type, types = codecs.encode(result, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
         except InvalidMessage as error:
             if text := unrun_text(f"the function of step {name!r} of message {self.message.pk}", result):
                 raise InvalidStep(text) from error
@@ -144,7 +145,7 @@ class Steps:
                 f"the result of step {name!r} of message {self.message.pk} can't be remembered, so the step would run "
                 f"again: {error} Return what later code needs of it, such as an id."
             ) from error
-        return Remembered(name, kind, body, content_type)
+        return Remembered(name, kind, body, content_type, types)
 
     def write(self, step: Remembered) -> None:
         """Write a step under the fence; LeaseLost if the claim no longer holds the message."""
@@ -192,7 +193,12 @@ class Steps:
             except DatabaseError as error:
                 raise TransactionBroken(self.message.pk, step=name) from error
             self.write(remembered)
-        step.result = StoredStep(STEP, remembered.body, remembered.content_type, has_ended=True).value
+        step.result = _value_of(remembered)
+
+
+def _value_of(step: Remembered) -> Json:
+    """Return the result of a step as the next attempt will get it."""
+    return StoredStep(step.kind, step.body, step.content_type, step.types, has_ended=True).value
 
 
 _CALLED: Final = {STEP: "step", SLEEP: "sleep", WAIT: "wait", EVENT: "wait", TIMED_OUT: "wait"}

@@ -60,12 +60,12 @@ def wait_for(steps: Steps, event: str, timeout: float | timedelta | None, name: 
         raise EventTimedOut(steps.message.pk, event)
     is_new = found is None
     if (came := _value(steps, event)) is not None:
-        _end(steps, Remembered(name, EVENT, came.body, came.content_type), event, is_new=is_new)
+        _end(steps, Remembered(name, EVENT, came.body, came.content_type, came.types), event, is_new=is_new)
         return came.value
     if (found is not None and found.has_ended) or (is_new and seconds == 0):
         _end(steps, Remembered(name, TIMED_OUT), event, is_new=is_new)
         raise EventTimedOut(steps.message.pk, event)
-    _wait(steps, Remembered(name, WAIT, event, None, seconds), event, is_new=is_new)
+    _wait(steps, Remembered(name, WAIT, event, seconds=seconds), event, is_new=is_new)
     raise _suspended(steps, inf if seconds is None else seconds, f"waits for event {event!r}")
 
 
@@ -111,7 +111,7 @@ def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
 
 def _value(steps: Steps, event: str) -> StoredStep | None:
     rows = steps.session.fetch(event_values_sql.value(steps.session.server, hash_of_event(event)))
-    return StoredStep(EVENT, rows[0][0], rows[0][1], has_ended=True) if rows else None
+    return StoredStep(EVENT, rows[0][0], rows[0][1], rows[0][2], has_ended=True) if rows else None
 
 
 def _end(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:

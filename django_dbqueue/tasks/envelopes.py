@@ -71,8 +71,8 @@ def _in_json(task: AnyTask, value: list[Any] | dict[str, Any]) -> Any:
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(
-            f"{task.module_path}: JSON can't express these arguments: {error}. Send dates and decimals as strings, and "
-            "dicts with string keys."
+            f"{task.module_path}: JSON can't express these arguments: {error}. Besides what it can, UUIDs, datetimes, "
+            "dates, times, timedeltas and Decimals may be sent, and dicts with string keys."
         ) from error
 
 

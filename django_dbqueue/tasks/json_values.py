@@ -1,4 +1,4 @@
-"""Arguments and return values in JSON's types, as Django's ``normalize_json`` makes them, but within bounds.
+"""Arguments and return values in JSON's types and ours, as Django's ``normalize_json`` makes them, but within bounds.
 
 A value that contains itself, or nests too deep, is refused with a sentence, however deep the caller's own stack is. A
 list that is referenced twice is written twice, so a few lists can come to 2^40 values. Each list is walked through
@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django_dbqueue.codecs import MAX_DEPTH
+from django_dbqueue.value_types import TYPED
 
-_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_SCALARS: Final = TYPED | {str, int, float, bool, type(None)}
 _LEAST: Final = 2
 """Bytes that a part of a list or dict takes at least: a character and a comma."""
 _FEW: Final = 64
@@ -24,9 +25,9 @@ class TooLarge(ValueError):
 
 
 def in_json(value: object, *, most_bytes: int) -> Any:
-    """Return a value in JSON's types; TypeError or ValueError if it has none, TooLarge beyond ``most_bytes``.
+    """Return a value in JSON's types and ours; TypeError or ValueError if it has none, TooLarge beyond ``most_bytes``.
 
-    Keys and numbers are left as they are: ``codecs.encode`` says which of them can't be written.
+    Keys, numbers, and what has a type of ours are left as they are: ``codecs.encode`` says which can't be written.
     """
     if type(value) in _SCALARS:
         return value

@@ -19,6 +19,7 @@ from django_dbqueue.tasks.lookup import Unfindable, find_task
 from django_dbqueue.tasks.options import TaskOptions, options_of
 from django_dbqueue.tasks.task_headers import BACKEND, DEFAULT, EXPIRES, TASK, expiry_in
 from django_dbqueue.tasks.task_results import sent_as
+from django_dbqueue.value_types import TYPES
 
 
 class UnknownTask(Exception):
@@ -43,9 +44,9 @@ def known_task(message: Message) -> Known:
 
 
 def _naming(headers_text: str | None) -> str | None:
-    """Return the headers without what differs from message to message: its trace, and the due time that it is for."""
-    if headers_text is None or (
-        hooks.active is None and "trace" not in headers_text and NAME_HEADER not in headers_text
+    """Return the headers without what differs from message to message: its trace, its types, and its due time."""
+    if headers_text is None or not (
+        hooks.active is not None or any(name in headers_text for name in ("trace", NAME_HEADER, TYPES))
     ):
         return headers_text
     headers = codecs.decode_headers(headers_text)

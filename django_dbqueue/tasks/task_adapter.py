@@ -198,7 +198,7 @@ def _kept(run: Run, value: object) -> Kept | None:
         return None
     try:
         run.value = in_json(value, most_bytes=run.known.most_bytes)
-        body, content_type = codecs.encode(run.value, max_bytes=run.known.most_bytes)
+        body, content_type, types = codecs.encode(run.value, max_bytes=run.known.most_bytes)
     except (TypeError, ValueError) as error:
         path = run.known.task.module_path
         unrun = unrun_text(path, value)
@@ -207,7 +207,7 @@ def _kept(run: Run, value: object) -> Kept | None:
     seconds = run.known.options.keep_results
     if not seconds or (run.delivery.options.on_ack == conf.DELETE and run.delivery.flow is None):
         return None
-    return Kept(body, content_type, seconds, run.delivery.flow)
+    return Kept(body, content_type, seconds, run.delivery.flow, types)
 
 
 def _delayed(verdict: Verdict, run: Run, error: BaseException) -> Verdict:

@@ -46,6 +46,9 @@ class StoredResult(AnyResult):
     __slots__ = ("_enqueued_at",)
     _enqueued_at: Any
 
+    def __post_init__(self) -> None:
+        """Leave the arguments as they were decoded: Django's ``normalize_json`` refuses UUIDs, dates and the like."""
+
     @property
     def enqueued_at(self) -> datetime | None:
         """When it was enqueued, by the database's clock.

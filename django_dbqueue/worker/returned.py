@@ -18,10 +18,10 @@ def kept_of(delivery: Delivery, value: object) -> Kept | None:
     if delivery.flow is None or value is None:
         return None
     try:
-        body, content_type = codecs.encode(value, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
+        body, content_type, types = codecs.encode(value, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
     except InvalidMessage as error:
         raise InvalidFlow(
             f"what {delivery.consumer.name} returned for message {delivery.claim.id} can't be handed on in its flow: "
             f"{error} Return what later messages need of it, such as an id, or None."
         ) from error
-    return Kept(body, content_type, KEEP_RESULTS, delivery.flow)
+    return Kept(body, content_type, KEEP_RESULTS, delivery.flow, types)

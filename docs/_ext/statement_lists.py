@@ -125,6 +125,7 @@ BY_TYPE: Final[dict[str, Any]] = {
     "Claim": _CLAIM,
     "Remembered": Remembered("charge", STEP, "{}", "json"),
     "tuple[int, int]": (17, 18),
+    "tuple[str, str, str | None]": ("{}", "json", None),
     "Sequence[tuple[int, int]]": [(17, 18)],
     "Sequence[tuple[int, str]]": [(17, "emails")],
     "Sequence[Statement]": [Statement("SELECT 'ready' AS fact, 'emails' AS name, 0 AS priority", ())],

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import uuid
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 
 from django_dbqueue.models import Message
+from django_dbqueue.value_types import TYPES
 from tests.admin.conftest import make_dead, make_done, make_ready, make_stuck, url
 from tests.factories import row, rows
 
@@ -152,3 +156,25 @@ def test_a_post_needs_the_csrf_token_and_other_methods_are_refused(operator: Any
     browser = Client()
     browser.force_login(operator)
     assert browser.put(url("edit", message.pk)).status_code == 405
+
+
+def test_types_hold_for_an_edited_payload_where_they_fit(browser: Client) -> None:
+    order, other = uuid.UUID(int=1), uuid.UUID(int=2)
+    payload = {"order": order, "price": Decimal("1.50"), "text": "1.50"}
+    old = Message.objects.enqueue(payload, queue="q", headers={"a": 1})
+    with override_settings(DBQUEUE={"REDACT": ["secret"]}):
+        form = shown(browser, old)
+    assert json.loads(form["payload"]) == {"order": str(order), "price": "1.50", "text": "1.50"}
+    assert "&quot;order&quot;: &quot;uuid&quot;" in browser.get(url("edit", old.pk)).content.decode()
+    assert "as before" in html.unescape(send(browser, old, form).content.decode())
+    edited = {"order": str(other), "price": "free", "text": "2.50"}
+    send(browser, old, form | {"payload": json.dumps(edited)})
+    new = Message.objects.latest("pk")
+    assert (new.payload, new.headers["a"]) == (edited | {"order": other}, 1)
+
+
+def test_text_has_no_types_whatever_its_headers_name(browser: Client) -> None:
+    old = Message.objects.enqueue("1.50", queue="q", headers={TYPES: "decimal"})
+    form = shown(browser, old)
+    send(browser, old, form | {"payload": "2.50"})
+    assert (old.payload, Message.objects.latest("pk").payload) == ("1.50", "2.50")

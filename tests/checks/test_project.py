@@ -183,7 +183,7 @@ def test_without_fork_check_warns_the_worker_refuses_and_the_rest_works(project:
     commands = ("check", "migrate -v 0", "queue_send emails 1", "queue_status", "run_queue_worker --drain")
     check, _, sent, status, worker = answers(project, *commands)
     words = "No worker can run on this system: it forks its children, and Python can't fork here (Windows)."
-    assert f"(dbqueue.W025) {words}" in check
+    assert f"(dbqueue.W026) {words}" in check
     assert sent == "1\n"
     assert "emails" in status
     assert worker.startswith(f"refused: {words}\n  Run workers on Linux or macOS, in a container or under WSL.")

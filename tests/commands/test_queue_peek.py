@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from django.core.management import CommandError
 from django_dbqueue import InvalidMessage
 from django_dbqueue.models import Message
 from django_dbqueue.tasks.task_headers import TASK
+from django_dbqueue.value_types import TYPES
 from tests.commands.peeking import STATES, ids, one_of_each, peek
 from tests.factories import QUEUE, claim_one, dead, done, let_pass, rows, waiting, written_by_sql
 from tests.patience import patience
@@ -231,3 +233,11 @@ def test_it_names_the_task_of_a_message_without_its_payload() -> None:
     documents = [json.loads(line) for line in peek(QUEUE, "--json")[1].splitlines()]
     assert [each["task"] for each in documents] == ["shop.tasks.charge\x1b", None]
     assert "headers" not in documents[0]
+
+
+def test_a_payload_is_shown_as_it_is_stored_with_its_types_among_the_headers() -> None:
+    waiting(payload={"price": Decimal("1.50"), "at": datetime(2026, 11, 27, tzinfo=UTC)})
+    [shown] = [json.loads(line) for line in peek(QUEUE, "--payload", "--json")[1].splitlines()]
+    assert shown["payload"] == {"price": "1.50", "at": "2026-11-27T00:00:00+00:00"}
+    assert shown["headers"] == {TYPES: {"price": "decimal", "at": "datetime"}}
+    assert "'price': '1.50'" in peek(QUEUE, "--payload")[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,12 @@ def test_everything_that_enqueue_takes_can_be_given() -> None:
     assert abs(late.due_at - late.created_at - timedelta(seconds=90.5)) < timedelta(seconds=1)
 
 
+def test_a_header_names_the_types_of_a_payload() -> None:
+    order = uuid.UUID(int=1)
+    message = sent(QUEUE, f'{{"order": "{order}"}}', "--header", 'dbqueue.types={"order": "uuid"}', "--header", "a=1")
+    assert (message.payload, message.headers) == ({"order": order}, {"a": "1"})
+
+
 def test_json_shows_what_came_of_it() -> None:
     ended = send(QUEUE, "1", "--key", "k", "--json")
     message = Message.objects.get()
@@ -109,6 +116,7 @@ def test_a_live_message_with_the_key_is_left_updated_or_refused_as_requested() -
         ([QUEUE, "1", "--header", "=value"], "write NAME=VALUE"),
         ([QUEUE, "1", "--header", "a=1", "--header", "a=2"], "'a' is given twice"),
         ([QUEUE, "1", "--header", f"a={'x' * 20_000}"], "The headers take"),
+        ([QUEUE, "1", "--header", "dbqueue.types=uuid"], "dbqueue.types is not JSON"),
         ([QUEUE, "1", "--on-conflict", "merge"], "invalid choice"),
     ],
 )

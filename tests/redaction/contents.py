@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django_dbqueue.codecs import encode, encode_json
-from django_dbqueue.envelope import MAX_HEADER_BYTES
+from django_dbqueue.codecs import encode
+from django_dbqueue.envelope import check_headers
 from django_dbqueue.failures.error_texts import error_text as as_stored
 from django_dbqueue.redaction.policy import error_text
 
@@ -20,12 +20,8 @@ class Row:
 
 
 def row(payload: Any, headers: dict[str, Any] | None = None) -> Row:
-    body, content_type = encode(payload, max_bytes=10_000_000)
-    return Row(
-        body,
-        content_type,
-        None if headers is None else encode_json(headers, what="headers", max_bytes=MAX_HEADER_BYTES),
-    )
+    body, content_type, types = encode(payload, max_bytes=10_000_000)
+    return Row(body, content_type, check_headers(headers, types=types))
 
 
 def raised(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.core.checks import Error
 from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.redaction.masking import UNTOLD
 from django_dbqueue.redaction.policy import MARK, content_of, is_redacting
+from django_dbqueue.value_types import TYPES
 from tests.redaction.contents import Row, raised, row, shown
 
 # -- names ------------------------------------------------------------------------------------------------
@@ -183,3 +185,22 @@ def test_a_hook_that_is_not_there_is_found_by_the_checks(settings: Any, path: st
     (error,) = check_settings()
     assert error.id == "dbqueue.E008"
     assert path[:20] in error.msg
+
+
+# -- types ------------------------------------------------------------------------------------------------
+
+
+def test_a_value_that_has_a_type_is_hidden_however_python_shows_it(redact: Any) -> None:
+    redact(["born", "since", "took"])
+    born, since = date(1990, 1, 2), datetime(1991, 3, 4, 5, 6, tzinfo=UTC)
+    message = row({"born": born, "since": since, "took": timedelta(seconds=5433), "n": 1}, {"a": 1})
+    content = content_of(message)
+    assert content.payload == {"born": MARK, "since": MARK, "took": MARK, "n": 1}
+    assert content.headers == {"a": 1, TYPES: {"born": "date", "since": "datetime", "took": "timedelta"}}
+    text = shown(
+        f"ValueError: {born} {born!r} {since} {since!r} {since.isoformat()} 1:30:33 {timedelta(seconds=5433)!r}",
+        message,
+    )
+    for secret in ("1990", "1991", "30:33", "5433"):
+        assert secret not in text
+    assert shown("ValueError: no date, and no uuid", message) == "ValueError: no date, and no uuid"

@@ -72,4 +72,4 @@ def test_pieces_that_only_together_are_json_are_refused(texts: list[str]) -> Non
 def test_plain_texts_are_used_without_encoding_each(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = COMPACT * 40
     monkeypatch.setattr(codecs, "encode", None)
-    assert list(codecs.encode_texts(texts, max_bytes=LIMIT)) == [(text, codecs.JSON) for text in texts]
+    assert list(codecs.encode_texts(texts, max_bytes=LIMIT)) == [(text, codecs.JSON, None) for text in texts]

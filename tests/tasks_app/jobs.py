@@ -29,6 +29,26 @@ def add(a: int, b: int) -> int:
 
 
 @task
+def return_all(*args: Any, **kwargs: Any) -> list[Any]:
+    SEEN.append((args, kwargs))
+    return [*args, kwargs]
+
+
+@task
+@task_options(transactional=True)
+async def return_async(value: Any) -> Any:
+    return value
+
+
+@task(takes_context=True)
+def typed_in_steps(context: Any, value: Any) -> list[Any]:
+    remembered = context.step("first", lambda: value)
+    if context.attempt == 1:
+        raise Retry("once more", after=0)
+    return [remembered]
+
+
+@task
 def turn_away(reason: str) -> None:
     raise Reject(reason)
 

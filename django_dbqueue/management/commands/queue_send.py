@@ -8,15 +8,16 @@ from typing import Final
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from django_dbqueue.codecs import Json
+from django_dbqueue.codecs import Json, decode_json
 from django_dbqueue.envelope import MAX_READS_LIMIT
-from django_dbqueue.exceptions import DuplicateKey, InvalidMessage
+from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.management.common_options import Options, lease, moment, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
 from django_dbqueue.management.payload_input import add_payload_kinds, payload_given
 from django_dbqueue.management.task_sending import add_task_options, send_task
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
+from django_dbqueue.value_types import TYPES
 
 ON_CONFLICT: Final = ("ignore", "update", "error")
 
@@ -115,5 +116,15 @@ def _headers(pairs: list[tuple[str, str]]) -> dict[str, Json]:
     for name, value in pairs:
         if name in headers:
             raise InvalidMessage(_("The header %(name)r is given twice.") % {"name": name})
-        headers[name] = value
+        headers[name] = _types(value) if name == TYPES else value
     return headers
+
+
+def _types(text: str) -> Json:
+    """Return the types of the payload, the one header that is not a text."""
+    try:
+        return decode_json(text)
+    except UndecodableMessage as error:
+        raise InvalidMessage(
+            _('The header %(name)s is not JSON, such as {"order": "uuid"}: %(error)s') % {"name": TYPES, "error": error}
+        ) from error
