@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Final
 
 from django_dbqueue.claims.claim_rows import Claimed, ClaimSource, lock_parked, take_parked
+from django_dbqueue.databases.retries import StartAgain
 from django_dbqueue.databases.statement import MAX_IDS, Row, chunks
 from django_dbqueue.lanes import lanes_sql
 
@@ -22,17 +23,17 @@ Followers = dict[int, list[Claimed]]
 """What was taken along, in order, by the id of the head."""
 
 
-def take_along(source: ClaimSource, heads: Iterable[Claimed], *, each: int, most: int) -> Followers:
+def take_along(source: ClaimSource, heads: Iterable[Claimed], *, each: int, most: int, width: int) -> Followers:
     """Take up to ``each`` of the line behind each head, and ``most`` of all, in the transaction that took the heads.
 
     A line is taken as far as its messages could begin now: up to one that isn't due yet, that must run alone, or that
-    somebody has locked. A suspect takes none along: it runs alone.
+    somebody has locked. A suspect takes none along: it runs alone. ``width`` is the queue's ``group_limit``.
     """
     leads = {head.lane: head.claim.id for head in heads if head.lane is not None and not head.crashes}
     each = min(each, most // max(1, len(leads)))
     if each < 1 or not leads:
         return {}
-    lines = _lines(source, list(leads), each)
+    lines = _lines(source, list(leads), each, width)
     locked: dict[int, Row] = {}
     for ids in chunks((one for line in lines.values() for one in line), MAX_IDS):
         locked |= {row[0]: row for row in lock_parked(source, ids)}
@@ -41,14 +42,14 @@ def take_along(source: ClaimSource, heads: Iterable[Claimed], *, each: int, most
     for ids in chunks((one for line in going.values() for one in line), MAX_IDS):
         claimed |= {each.claim.id: each for each in take_parked(source, [locked[one] for one in ids])}
     places = [(lane, one) for lane, line in going.items() for one in line]
-    if places:
-        source.session.run(lanes_sql.follow(source.session.server, places))
+    if places and source.session.run(lanes_sql.follow(source.session.server, places)) != len(places):
+        raise StartAgain  # one was moved to another lane, and waits there
     return {leads[lane]: [claimed[one] for one in line] for lane, line in going.items() if line}
 
 
-def _lines(source: ClaimSource, lanes: Sequence[int], each: int) -> dict[int, list[int]]:
+def _lines(source: ClaimSource, lanes: Sequence[int], each: int, width: int) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for part in chunks(lanes, LINES_AT_ONCE):
-        for lane, message_id in source.session.fetch(lanes_sql.behind(source.session.server, part, each)):
+        for lane, message_id in source.session.fetch(lanes_sql.behind(source.session.server, part, each, width)):
             found.setdefault(lane, []).append(message_id)
     return {lane: sorted(line) for lane, line in found.items()}

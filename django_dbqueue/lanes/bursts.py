@@ -33,13 +33,15 @@ class Bursts:
         """Give up to ``most`` tickets to groups that wait; return how many."""
         options = conf.queue_options(self.queue)
         interval = None if options.group_rate is None else interval_of(options.group_rate)
+        most_at_once = max(options.group_limit, options.group_burst or 0)
         given = 0
         while given < most and (lanes := self._next(min(STEP, most - given))):
             moved = kick(
                 self.session,
                 lanes,
-                lambda _: options.group_burst or options.group_limit,
+                lambda _: most_at_once,
                 interval_of=lambda _: interval,
+                most_of=lambda _: most_at_once,
                 once=True,
             )
             given += len(moved)

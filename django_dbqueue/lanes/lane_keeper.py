@@ -52,7 +52,7 @@ class LaneKeeper:
     def _free_tickets(self) -> bool:
         for _ in range(AT_ONCE // STEP):
             rows = self.session.fetch(lanes_sql.tickets_behind(self.session.server, *self._ticket, STEP))
-            if ended := [LanePlace(row[0], row[2], row[3] or "") for row in rows if _has_ended(row[3], row[4])]:
+            if ended := {LanePlace(row[0], row[2], row[3] or ""): row[4] for row in rows if _has_ended(row[3], row[4])}:
                 self.session.outermost(partial(self._leave, ended))
             self._ticket = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else (-1, 0)
             if self._ticket == (-1, 0):
@@ -78,9 +78,15 @@ class LaneKeeper:
             if new := [(followers_of(line), message_id) for line, message_id, state in moved if state == "new"]:
                 stand_in_line(self.session, new)
 
-    def _leave(self, ended: list[LanePlace]) -> None:
+    def _leave(self, ended: dict[LanePlace, str]) -> None:
+        """Let those make way that have ended, each given with its fate; a dead one may have been requeued meanwhile."""
+        dead = [place.id for place, fate in ended.items() if fate == "dead"]
         with self.session.transaction():
-            lane_moves.leave(self.session, ended)
+            still = (
+                {row[0] for row in self.session.fetch(lanes_sql.lock_dead(self.session.server, dead))} if dead else ()
+            )
+            if gone := [place for place, fate in ended.items() if fate != "dead" or place.id in still]:
+                lane_moves.leave(self.session, gone)
 
 
 def _has_ended(queue: str | None, fate: str) -> bool:

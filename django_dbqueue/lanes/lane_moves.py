@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -18,6 +19,7 @@ from django_dbqueue.lanes.heads import followers_of
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf
 from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.sessions.snapshots import is_read_committed
 from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.statements import enqueue_sql, moves_sql
 
@@ -48,7 +50,7 @@ def moved(session: DjangoSession, change: Change, places: Sequence[LanePlace]) -
 
 def back_in_lane(session: DjangoSession, places: Sequence[LanePlace]) -> None:
     """Let messages that are new again keep their tickets, or wait in their lines, in the same transaction."""
-    freed = tickets.come_back(session, places, may_follow=_may_follow(places))
+    freed = tickets.come_back(session, places, may_follow=_may_follow(places), sees_the_past=_sees_the_past(session))
     kick_after_commit(session, _of(places, freed))
 
 
@@ -77,6 +79,11 @@ def _keep_places(session: DjangoSession, dead: Sequence[LanePlace]) -> None:
         has_ticket = {row[2] for row in session.fetch(heads_sql.tickets_of(session.server, lanes))}
         if waiting := [pair for pair in pairs if pair[1] not in has_ticket]:
             session.run(lanes_sql.enter(session.server, waiting))
+
+
+def _sees_the_past(session: DjangoSession) -> bool:
+    """Return whether plain reads may show what was there when a caller's transaction began (MySQL, MariaDB)."""
+    return bool(session.server.isolates) and not session.owns_transaction and not is_read_committed(session.connection)
 
 
 def _may_follow(places: Iterable[LanePlace]) -> bool:
@@ -121,6 +128,19 @@ def change(session: DjangoSession, message_id: int, *, old: LanePlace | None, ne
         enter(session, [new])
 
 
+def park_after_commit(session: DjangoSession, lane: int, queue: str) -> None:
+    """Let what is ready in a lane wait again once the pause of its group is committed: until then others let it begin.
+
+    Where only Django's TestCase has begun a transaction, it waits now.
+    """
+    connection = session.connection
+    if is_only_a_testcase(connection):
+        park_what_is_ready(session, lane, queue)
+        return
+    work = partial(park_what_is_ready, session, lane, queue)
+    transaction.on_commit(work, using=session.using, robust=connection.in_atomic_block)
+
+
 def park_what_is_ready(session: DjangoSession, lane: int, queue: str) -> None:
     """Let messages of a lane that have a ticket, but don't run, wait in the line again: its group was paused.
 
@@ -131,7 +151,9 @@ def park_what_is_ready(session: DjangoSession, lane: int, queue: str) -> None:
     def park() -> None:
         with session.transaction():
             tickets_out = {row[2]: row[:3] for row in session.fetch(heads_sql.tickets_of(server, [lane]))}
-            if tickets_out and (ids := [row[0] for row in session.fetch(lanes_sql.ready(server, [*tickets_out]))]):
+            if tickets_out and (
+                ids := [row[0] for row in session.fetch(lanes_sql.ready(server, lane, [*tickets_out]))]
+            ):
                 session.run(lanes_sql.park(server, ids))
                 session.run(lanes_sql.enter(server, [(lane, number) for number in ids]))
                 if session.run(lanes_sql.free(server, [tickets_out[number] for number in ids])) < len(ids):
@@ -147,7 +169,7 @@ def hurry(session: DjangoSession, lane: int) -> None:
     def work() -> None:
         ticketed = [row[2] for row in session.fetch(heads_sql.tickets_of(session.server, [lane]))]
         if ticketed:
-            session.run(rates_sql.hurry(session.server, ticketed))
+            session.run(rates_sql.hurry(session.server, lane, ticketed))
 
     session.outermost(work)
 
@@ -190,7 +212,8 @@ def kick_after_commit(session: DjangoSession, lanes: Mapping[int, str]) -> None:
 
 def kick_now(session: DjangoSession, lanes: Mapping[int, str]) -> None:
     """Let the first of each line run while its lane has a free ticket, and wake workers for it."""
-    for queue in {lanes[lane] for lane in kick(session, lanes, _width_of(lanes), interval_of=_interval_of(lanes))}:
+    went_on = kick(session, lanes, _width_of(lanes), interval_of=_interval_of(lanes), most_of=_most_of(lanes))
+    for queue in {lanes[lane] for lane in went_on}:
         if session.server.notifies and conf.get("NOTIFY"):
             session.fetch(enqueue_sql.notify(queue))
 
@@ -218,3 +241,9 @@ def _interval_of(lanes: Mapping[int, str]) -> IntervalOf | None:
 def _width_of(lanes: Mapping[int, str]) -> WidthOf:
     widths = {queue: conf.queue_options(queue).group_limit for queue in set(lanes.values())}
     return lambda lane: widths[lanes[lane]]
+
+
+def _most_of(lanes: Mapping[int, str]) -> WidthOf:
+    options = {queue: conf.queue_options(queue) for queue in set(lanes.values())}
+    most = {queue: max(each.group_limit, each.group_burst or 0) for queue, each in options.items()}
+    return lambda lane: most[lanes[lane]]

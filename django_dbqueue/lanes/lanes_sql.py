@@ -44,12 +44,13 @@ def enter_range(server: Server, first: int, count: int) -> Statement:
 def enter_after(server: Server, above: int) -> Statement:
     """Put this transaction's own messages into their lines: with a higher id than any was when it began.
 
-    Nobody else's waits and stands in no line. At READ COMMITTED, it waits for nobody.
+    Nobody else's waits and stands in no line, but those of flows that wait for others. At READ COMMITTED, it waits for
+    nobody.
     """
     return Statement(
         f"INSERT INTO {server.line} (lane, message_id) SELECT m.lane, m.id FROM {server.message} AS m"
         f"{server.use[Index.IDS]} WHERE m.id > %s AND m.lane IS NOT NULL "
-        f"AND {condition_of(server, 'waiting')} AND m.claim_token IS NULL "
+        f"AND {condition_of(server, 'waiting')} AND m.claim_token IS NULL AND m.flow IS NULL "
         f"AND NOT EXISTS (SELECT 1 FROM {server.line} AS l"
         f"{server.use[Index.PRIMARY]} WHERE l.lane = m.lane AND l.message_id = m.id)",
         (above,),
@@ -61,16 +62,18 @@ def leave(server: Server, waiting: Sequence[tuple[int, int]]) -> Statement:
     return server.delete_each(server.line, ("lane", "message_id"), waiting)
 
 
-def behind(server: Server, lanes: Sequence[int], limit: int) -> Statement:
+def behind(server: Server, lanes: Sequence[int], limit: int, width: int) -> Statement:
     """Read who waits first in each of these lines, up to ``limit`` each.
 
-    Not of a group that is paused, or that has a rate of its own.
+    Not of a group that is paused, or that has a rate of its own; nor of one that runs in order (``width`` is 1, unless
+    it has its own) while somebody else has taken some of it along: those come before all who wait.
     """
     return Statement(
-        f"SELECT w.lane, w.message_id FROM {firsts(server, len(lanes))} AS w "
-        f"LEFT JOIN {server.group} AS g ON g.lane = w.lane "
-        "WHERE g.lane IS NULL OR (NOT g.is_paused AND g.rate IS NULL)",
-        tuple(value for lane in lanes for value in (lane, limit)),
+        f"SELECT s.lane, s.message_id FROM {firsts(server, len(lanes))} AS s "
+        f"LEFT JOIN {server.group} AS g ON g.lane = s.lane "
+        "WHERE (g.lane IS NULL OR (NOT g.is_paused AND g.rate IS NULL)) "
+        f"AND (COALESCE(g.width, %s) > 1 OR {first_of(server, '-1 - s.lane')} IS NULL)",
+        (*(value for lane in lanes for value in (lane, limit)), width),
     )
 
 
@@ -148,12 +151,22 @@ def park(server: Server, ids: Sequence[int]) -> Statement:
     )
 
 
-def ready(server: Server, ids: Sequence[int]) -> Statement:
-    """Lock those of these messages that are ready, or delayed, and read their ids."""
+def ready(server: Server, lane: int, ids: Sequence[int]) -> Statement:
+    """Lock those of these messages that are ready, or delayed, and still of this lane, and read their ids."""
     named = server.id_in(ids)
     return Statement(
-        f"SELECT id FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND status = '{NEW}' "
-        f"AND available_at < {server.parked} ORDER BY id{server.lock_row}",
+        f"SELECT id FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND lane = %s "
+        f"AND status = '{NEW}' AND available_at < {server.parked} ORDER BY id{server.lock_row}",
+        (*named.params, lane),
+    )
+
+
+def lock_dead(server: Server, ids: Sequence[int]) -> Statement:
+    """Lock those of these messages that are dead, and read their ids."""
+    named = server.id_in(ids)
+    return Statement(
+        f"SELECT id FROM {server.message}{server.use[Index.IDS]} WHERE {named.sql} AND {Stage.DEAD.sql} "
+        f"ORDER BY id{server.lock_row}",
         named.params,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement, holes
-from django_dbqueue.states.table import not_due
+from django_dbqueue.states.table import condition_of
 
 
 def make_groups(server: Server, ids: Sequence[int]) -> Statement:
@@ -59,11 +59,14 @@ def rated(server: Server, queue: str, limit: int) -> Statement:
     return Statement(f"SELECT lane FROM {server.group} WHERE queue = %s AND rate IS NOT NULL LIMIT %s", (queue, limit))
 
 
-def hurry(server: Server, ids: Sequence[int]) -> Statement:
-    """Make due those of these messages that only the rates of their groups hold back: their starts ask for it."""
+def hurry(server: Server, lane: int, ids: Sequence[int]) -> Statement:
+    """Make due those of these messages that only the rate of this lane's group holds back: their starts ask for it.
+
+    Not those that are parked: they wait for an event, or have lost their tickets meanwhile.
+    """
     named = server.id_in(ids)
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {server.now} "
-        f"WHERE {named.sql} AND {not_due(server)} AND due_at <= {server.now}",
-        named.params,
+        f"WHERE {named.sql} AND lane = %s AND {condition_of(server, 'delayed')} AND due_at <= {server.now}",
+        (*named.params, lane),
     )

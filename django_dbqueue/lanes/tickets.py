@@ -147,34 +147,41 @@ def _goes_on(head: Head, width_of: WidthOf) -> bool:
 def _let_run(session: Session, heads: Sequence[Head], paced: Collection[int]) -> None:
     """Messages first, then their places, then the tickets: in the order in which a drop locks them."""
     parked = [head.first for head in heads if head.first is not None and head.status == NEW and head.is_parked]
+    dead = [head.first for head in heads if head.first is not None and head.status == NEW and head.is_parked is None]
     places = [(head.line, head.first) for head in heads if head.first is not None]
     tickets = [(*head[:3], head.first) for head in heads if head.first is not None]
     free = [message_id for message_id in parked if message_id not in paced]
     if (
         (free and session.run(lanes_sql.let_run(session.server, free)) != len(free))
+        or (dead and len(session.fetch(lanes_sql.lock_dead(session.server, dead))) != len(dead))
         or session.run(lanes_sql.leave(session.server, places)) != len(places)
         or session.run(lanes_sql.pass_on(session.server, tickets)) != len(tickets)
     ):
         raise StartAgain
 
 
-def come_back(session: Session, places: Sequence[LanePlace], *, may_follow: bool) -> set[int]:
+def come_back(
+    session: Session, places: Sequence[LanePlace], *, may_follow: bool, sees_the_past: bool = False
+) -> set[int]:
     """Let messages that are new again keep their tickets; return the lanes of those that have none, and must be kicked.
 
     Those without a ticket wait in the line again, and so do those whose group was paused in the meantime, or where one
     that was sent earlier waits: two that a worker held come back in whatever order. ``may_follow``: a worker may have
-    taken some along.
+    taken some along. ``sees_the_past``: reads don't tell who has a ticket, so all give theirs back, and the kick lets
+    them in by the line.
     """
     pairs = sorted((place.lane, place.id) for place in places)
-    heads = heads_of(session, pairs)
+    if may_follow:  # before the look: who ends beside us passes its ticket to those that stand there
+        session.run(lanes_sql.leave(session.server, [(followers_of(lane), message_id) for lane, message_id in pairs]))
+    if sees_the_past:
+        session.run(lanes_sql.free_of(session.server, pairs))
+    heads = [] if sees_the_past else heads_of(session, pairs)
     first = {head.lane: head.waiting for head in reversed(heads)}
     resigned = [head[:3] for head in heads if head.is_paused or _is_behind(head, first[head.lane])]
     if resigned:
         session.run(lanes_sql.free(session.server, resigned))
     keeping = {head.held_by for head in heads} - {message_id for _, _, message_id in resigned}
     waiting = [pair for pair in pairs if pair[1] not in keeping]
-    if waiting and may_follow:
-        session.run(lanes_sql.leave(session.server, [(followers_of(lane), message_id) for lane, message_id in waiting]))
     if waiting:
         stand_in_line(session, waiting)
     return {lane for lane, _ in waiting}

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from django.db import DatabaseError
 
-from django_dbqueue import signals
+from django_dbqueue import conf, signals
 from django_dbqueue.claims import claims_sql
 from django_dbqueue.claims.burial import bury
 from django_dbqueue.claims.claim import LowWater
@@ -134,7 +134,8 @@ class Claimer:
         """Take along those that follow what was taken in their groups, and bury what had no reads left."""
         if claimed and self.in_a_row > 1:
             most = (self.room - len(claimed)) // 2
-            self.followers = take_along(self._source, claimed, each=self.in_a_row - 1, most=most)
+            width = conf.queue_options(self.queue).group_limit
+            self.followers = take_along(self._source, claimed, each=self.in_a_row - 1, most=most, width=width)
         if spent:
             change = bury(self.session, self.queue, [each.claim for each in spent])
             untied(self.session, change, [Tie(each.claim.id, self.queue, each.lane, each.flow) for each in spent])

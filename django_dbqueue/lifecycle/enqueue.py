@@ -22,7 +22,7 @@ from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage
 from django_dbqueue.hooks import PROPAGATED
 from django_dbqueue.keys import OnceToken
 from django_dbqueue.lanes import lane_moves
-from django_dbqueue.lifecycle import once_tokens
+from django_dbqueue.lifecycle import flows_sql, once_tokens
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.lifecycle.hydration import filler, hydrate
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -30,6 +30,7 @@ from django_dbqueue.sessions.retry import is_duplicate
 from django_dbqueue.statements import enqueue_sql
 from django_dbqueue.statements.message_columns import SENT_COLUMNS
 from django_dbqueue.statements.steps_sql import forget_steps
+from django_dbqueue.states.table import is_parked
 from django_dbqueue.statuses import NEW
 
 OnConflict = Literal["ignore", "update", "error"]
@@ -159,14 +160,20 @@ def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict:
 
 
 def overwrite(session: DjangoSession, live: HeldMessage, item: Sealed) -> bool:
-    """Give a live message new content, unless it is the same already; its running claim ends."""
+    """Give a live message new content, unless it is the same already; its running claim ends.
+
+    One that waits for others of its flow still does (P22).
+    """
     if _has_same_content(live, item) and not _changes_due_time(session, live, item):
         return False
     if item.lane is not None:
         lane_moves.refuse_without_commit(session)
-    if session.run(enqueue_sql.overwrite(session.server, live.pk, item, due_moment(session, item))) != 1:
+    server = session.server
+    is_gated = live.flow is not None and is_parked(live) and bool(session.fetch(flows_sql.has_gate(server, live.pk)))
+    at = due_moment(session, item)
+    if session.run(enqueue_sql.overwrite(server, live.pk, item, at, parked=is_gated)) != 1:
         return False
-    if (live.lane, item.lane) != (None, None):
+    if (live.lane, item.lane) != (None, None) and not is_gated:
         lane_moves.overwritten(session, live.pk, item.queue, old=live.lane, new=item.lane)
     if live.claim_token is not None:  # what a handler has done was for the content before
         forget_steps(session, [live.pk])

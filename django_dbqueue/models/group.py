@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole, lane_of
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.lanes.lane_moves import hurry, kick_after_commit, park_what_is_ready
+from django_dbqueue.lanes.lane_moves import hurry, kick_after_commit, park_after_commit
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -78,7 +78,7 @@ class GroupManager(OwnDatabaseManager["Group"]):
             queue, group, using, is_paused=True, paused_at=DbNow(),
             paused_by=storable(by, 150) or "", pause_reason=storable(reason, 500) or "",
         )  # fmt: skip
-        park_what_is_ready(session, lane, queue)
+        park_after_commit(session, lane, queue)
 
     def resume(self, queue: str, group: str, *, using: str | None = None) -> None:
         """Let the messages of a paused group begin again."""

@@ -12,6 +12,7 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Statement
 from django_dbqueue.lanes.heads_sql import OWN, first_of
+from django_dbqueue.states.table import Stage
 
 
 def enter_one(server: Server, lane: int, message_id: int) -> Statement:
@@ -38,14 +39,25 @@ def draw_one(server: Server, lane: int, ticket: int, mark: int) -> Statement:
 
 
 def head_of(server: Server, lane: int, held_by: int) -> Statement:
-    """Read the ticket of a message (or mark), and who waits first in its lane, as ``heads`` does."""
+    """Read the ticket of a message (or mark), and who is next, and in which line, as ``heads`` does."""
     return Statement(
-        f"SELECT h.lane, h.ticket, h.message_id, h.first_one, m.status, m.available_at = {server.parked}, {OWN} "
-        f"FROM (SELECT k.lane, k.ticket, k.message_id, {first_of(server, 'k.lane')} AS first_one "
+        "SELECT h.lane, h.ticket, h.message_id, COALESCE(h.follower, h.first_one), "
+        "CASE WHEN h.follower IS NULL THEN h.lane ELSE -1 - h.lane END, "
+        f"m.status, m.available_at = {server.parked}, {OWN} FROM (SELECT k.lane, k.ticket, k.message_id, "
+        f"{first_of(server, '-1 - k.lane')} AS follower, {first_of(server, 'k.lane')} AS first_one "
         f"FROM {server.ticket} AS k{server.use[Index.PRIMARY]} WHERE k.lane = %s AND k.message_id = %s) AS h "
-        f"LEFT JOIN {server.message} AS m ON m.id = h.first_one "
+        f"LEFT JOIN {server.message} AS m ON m.id = COALESCE(h.follower, h.first_one) "
         f"LEFT JOIN {server.group} AS g ON g.lane = h.lane",
         (lane, held_by),
+    )
+
+
+def lock_if_dead(server: Server, message_id: int) -> Statement:
+    """Lock a message if it is dead; else the routine's NOT FOUND reports that it isn't."""
+    return Statement(
+        f"SELECT id INTO _first FROM {server.message}{server.use[Index.IDS]} "
+        f"WHERE id = %s AND {Stage.DEAD.sql}{server.lock_row}",
+        (message_id,),
     )
 
 

@@ -16,6 +16,7 @@ from django_dbqueue.databases.postgresql import QUALIFIED
 from django_dbqueue.databases.server import Server
 from django_dbqueue.envelope import LANES, LEAST_LEASE, MAX_GROUP_LENGTH, MAX_READS_LIMIT, MAX_SECONDS, WHOLE_QUEUE
 from django_dbqueue.routines.routine_moves import Words, by_queue, moves
+from django_dbqueue.settable.option_table import WIDEST
 from django_dbqueue.statements import enqueue_sql
 from django_dbqueue.states.table import Stage
 from django_dbqueue.statuses import DONE
@@ -145,6 +146,7 @@ def _fill(server: Server, words: Words) -> dict[str, str]:
         "whole_queue": literal(WHOLE_QUEUE),
         "max_group": str(MAX_GROUP_LENGTH),
         "lanes_of_queue": str(LANES),
+        "widest": str(WIDEST),
         "put_problem": _PUT_PROBLEM,
         "deadline": server.plus(server.now, "COALESCE(_lease_seconds, _lease)"),
         "lease_end": server.plus("claimed_at", "lease_seconds"),

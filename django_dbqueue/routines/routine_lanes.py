@@ -24,7 +24,8 @@ def with_lane(server: Server, change: Change) -> Change:
 def lanes(server: Server, row: Mapping[str, object]) -> dict[str, Statement]:
     """Return the statement for each placeholder that is about lanes; ``row`` is what the INSERT of a message sets."""
     lane, ticket, message_id = raw("_lane"), raw("_ticket"), raw("_id")
-    held_by, first = raw("_held_by"), raw("_first")
+    held_by, first, line = raw("_held_by"), raw("_first"), raw("_line")
+    let_run = lanes_sql.let_run(server, [first])
     in_lane = {**row, "lane": lane, "group_name": raw("_group_name")}
     returning = "id" if server.returns_rows else ""
     return {
@@ -32,12 +33,15 @@ def lanes(server: Server, row: Mapping[str, object]) -> dict[str, Statement]:
         "enter": one.enter_one(server, lane, message_id),
         "leave": one.leave_one(server, lane, message_id),
         "park": lanes_sql.park(server, [message_id]),
-        "free": one.free_one(server, lane, ticket, message_id),
+        "stop_following": one.leave_one(server, raw("-1 - _lane"), message_id),
+        "free": one.free_any(server, lane, message_id),
         "head": one.head_of(server, lane, held_by),
-        "let_first_run": lanes_sql.let_run(server, [first]),
+        "let_first_run": Statement(f"{let_run.sql} AND lane = %s", (*let_run.params, lane)),
+        "lock_first": one.lock_if_dead(server, first),
         "park_first": lanes_sql.park(server, [first]),
-        "leave_first": one.leave_one(server, lane, first),
-        "enter_first": one.enter_one(server, lane, first),
+        "leave_first": one.leave_one(server, line, first),
+        "enter_first": one.enter_one(server, line, first),
+        "let_first_wait": one.enter_one(server, lane, first),
         "pass_on": one.pass_one_on(server, lane, ticket, held_by, first),
         "free_held": one.free_one(server, lane, ticket, held_by),
         "free_unseen": one.free_any(server, lane, held_by),

@@ -20,7 +20,7 @@ from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.sessions.doubts import judged
 from django_dbqueue.sessions.retry import Overtaken, is_doubtful, is_passing
-from django_dbqueue.sessions.snapshots import seeing_what_is
+from django_dbqueue.sessions.snapshots import is_read_committed, seeing_what_is
 from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
 
 Result = TypeVar("Result")
@@ -204,7 +204,7 @@ class DjangoSession:
         server = self.server
         if server.begin_mode:
             return _in_mode(connection, server.begin_mode)
-        if server.isolates and str(connection.isolation_level or "").lower() != "read committed":
+        if server.isolates and not is_read_committed(connection):
             self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
             return begun_by_the_first(connection, server.begin)

@@ -33,8 +33,7 @@ def seeing_what_is(connection: Any, *, whatever_the_level: bool = False) -> Iter
     if not words or not connection.mysql_is_mariadb:
         yield
         return
-    is_committed = str(connection.isolation_level or "").lower() == "read committed"
-    if (is_committed and not whatever_the_level) or not _judges_by_snapshots(connection):
+    if (is_read_committed(connection) and not whatever_the_level) or not _judges_by_snapshots(connection):
         yield
         return
 
@@ -43,6 +42,11 @@ def seeing_what_is(connection: Any, *, whatever_the_level: bool = False) -> Iter
 
     with connection.execute_wrapper(unjudged):
         yield
+
+
+def is_read_committed(connection: Any) -> bool:
+    """Return whether Django's settings say so, on MySQL or MariaDB."""
+    return str(connection.isolation_level or "").lower() == "read committed"
 
 
 def _judges_by_snapshots(connection: BaseDatabaseWrapper) -> bool:

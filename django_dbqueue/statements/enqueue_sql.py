@@ -170,15 +170,19 @@ def by_id(server: Server, message_id: int) -> Statement:
     return Statement(f"SELECT {server.columns(MESSAGE_COLUMNS)} FROM {server.message} WHERE id = %s", (message_id,))
 
 
-def overwrite(server: Server, message_id: int, item: Sealed, at: object) -> Statement:
-    """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease, lane, group."""
+def overwrite(server: Server, message_id: int, item: Sealed, at: object, *, parked: bool = False) -> Statement:
+    """{n, run} → n with new content: body, content type, headers, priority, max_reads, lease, lane, group.
+
+    ``parked``: it waits for something other than time, as before.
+    """
     due, due_params = _due_from_now(server, item.delay, at)
     content = item[len(SENT_COLUMNS) - len(CONTENT_COLUMNS) : len(SENT_COLUMNS)]
+    available, available_params = (server.parked, ()) if parked else (due, due_params)
     return Statement(
-        f"UPDATE {server.message} SET {_SET_CONTENT}, available_at = {due}, due_at = {due}, status = '{NEW}', "
+        f"UPDATE {server.message} SET {_SET_CONTENT}, available_at = {available}, due_at = {due}, status = '{NEW}', "
         "conn_id = NULL, worker_id = NULL, finished_at = NULL, read_count = 0, crashes = 0, error = NULL "
         f"WHERE id = %s AND live = 1 AND {NOT_DONE}",
-        (*content, *due_params, *due_params, message_id),
+        (*content, *available_params, *due_params, message_id),
     )
 
 

@@ -110,16 +110,17 @@ def _suspended(due: str, params: Params) -> Change:
 def park(server: Server, claim: Claim, name: str) -> Statement:
     """Let a message that was suspended under this claim wait until its step is over, or for ever.
 
-    It changes nothing if the message has been woken, or claimed again. One that waits in its group's line is left
-    there, and due when its step is over.
+    It changes nothing if the message has been woken, claimed again, or given new content, for which there is no such
+    step. One that waits in its group's line is left there, and due when its step is over.
     """
-    until, parked = f"(SELECT until FROM {server.step} WHERE message_id = %s AND name = %s)", server.parked
+    of_step = f"FROM {server.step} WHERE message_id = %s AND name = %s"
+    until, parked = f"(SELECT until {of_step})", server.parked
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} "
         f"SET available_at = CASE WHEN available_at = {parked} THEN {parked} ELSE COALESCE({until}, {parked}) END, "
         f"due_at = COALESCE({until}, due_at) "
-        f"WHERE id = %s AND {not_due(server)} AND claim_token = %s",
-        (claim.id, name, claim.id, name, *claim),
+        f"WHERE id = %s AND {not_due(server)} AND claim_token = %s AND EXISTS (SELECT 1 {of_step})",
+        (claim.id, name, claim.id, name, *claim, claim.id, name),
     )
 
 

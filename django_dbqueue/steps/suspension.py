@@ -14,11 +14,11 @@ from math import inf
 from typing import Any, Final
 
 from django_dbqueue.codecs import Json
-from django_dbqueue.databases import Change
+from django_dbqueue.databases import Change, Statement
 from django_dbqueue.envelope import check_seconds
 from django_dbqueue.exceptions import EventTimedOut, InvalidMessage, InvalidStep, Suspended
 from django_dbqueue.lifecycle import moves
-from django_dbqueue.statements import steps_sql
+from django_dbqueue.statements import moves_sql, steps_sql
 from django_dbqueue.statements.steps_sql import EVENT, GRACE, SLEEP, TIMED_OUT, WAIT, Remembered
 from django_dbqueue.steps import event_values_sql
 from django_dbqueue.steps.emitting import hash_of_event, wake_these
@@ -137,4 +137,13 @@ def _wait(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
     if _value(steps, event) is not None:
         wake_these(session, hash_of_event(event), [claim.id])
     else:
-        session.outermost(partial(session.run, steps_sql.park(session.server, claim, step.name)))
+        session.outermost(partial(_rest, steps, step.name))
+
+
+def _rest(steps: Steps, name: str) -> None:
+    """Let the message rest until the wait of this name is over."""
+    session, claim = steps.session, steps.message.claim
+    with session.transaction():
+        # first: who waits for the row in one statement sees the step that a sender of new content has deleted
+        session.fetch(moves_sql.lock(session.server, Statement("id = %s", (claim.id,))))
+        session.run(steps_sql.park(session.server, claim, name))

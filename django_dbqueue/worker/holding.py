@@ -258,7 +258,8 @@ class Holding:
         if delivery.followers is not None:
             message = delivery.message
             is_acked = message.is_acked or (succeeded and not message.settled)
-            self._follow(delivery, delivery.followers, goes_on=is_acked and not delivery.timed_out)
+            is_well = is_acked and not delivery.timed_out and not delivery.is_lost
+            self._follow(delivery, delivery.followers, goes_on=is_well)
 
     def _follow(self, delivery: Delivery, followers: Followers, *, goes_on: bool) -> None:
         """Let the next of a group begin, or cut off all that were to follow."""
@@ -272,6 +273,11 @@ class Holding:
                 if shelf is self._shelf and shelf:  # otherwise the thread that calls this takes it
                     self._changed.notify()
                 shelf.append(followers.waiting.popleft())
+
+    def let_none_follow(self, delivery: Delivery) -> None:
+        """Cut off those that were to follow one whose claim was found to be lost: it runs again, before them."""
+        with self._changed:
+            self._cut += _cut_from(delivery)
 
     def cut_off(self) -> list[Delivery]:
         """Return those that were to follow one that did not end well, or was lost; they stay held until dropped."""

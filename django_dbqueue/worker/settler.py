@@ -243,6 +243,7 @@ class Settler:
                 self._finish.undecided(delivery)
             else:
                 self._holding.drop(delivery)
+                self._holding.let_none_follow(delivery)
                 delivery.lose("ack")
 
     def _flush_apart(self, acks: Acks, part: Acks, error: Error) -> None:

@@ -158,6 +158,27 @@ def test_a_key_that_is_in_use_undoes_the_flow() -> None:
 # Who died, and who told nobody
 
 
+@pytest.mark.parametrize(("group", "new_group"), [(None, None), ("a", "a"), ("a", "b"), (None, "b"), ("a", None)])
+@pytest.mark.parametrize("by", ["enqueue", "enqueue_many"])
+def test_new_content_for_one_that_waits_is_no_reason_to_begin(
+    by: str, group: str | None, new_group: str | None
+) -> None:
+    with flow("keyed") as f:
+        first = f.enqueue(1, queue=QUEUE)
+        f.enqueue(Envelope(2, key="k", group=group), queue=QUEUE, after=first)
+    new = Envelope(3, key="k", group=new_group)
+    if by == "enqueue_many":
+        assert Message.objects.enqueue_many([new], queue=QUEUE, on_conflict="update").updated == 1
+    else:
+        sent = Message.objects.enqueue(3, queue=QUEUE, key="k", group=new_group, on_conflict="update")
+        assert sent.outcome == "updated"
+    assert not Line.objects.exists()
+    run(1)
+    run(3)
+    assert not Ticket.objects.exists()
+    assert has_ended(f.id)
+
+
 def test_who_died_before_its_check_is_followed_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     fan(1)
     with monkeypatch.context() as patch:

@@ -83,3 +83,14 @@ def test_a_limit_that_was_set_for_a_group_alone_holds(bursts: Bursts) -> None:
 def test_lanes_of_other_queues_have_none(bursts: Bursts) -> None:
     send(10, queue="another")
     assert bursts.give(100) == 0
+
+
+def test_retries_above_the_limit_hold_up_none_that_comes_later(bursts: Bursts) -> None:
+    send(4)
+    messages = claim()
+    assert bursts.give(2) == 2
+    for message in claim():
+        message.nack(delay=3_600)
+    Message.objects.ack(messages)
+    ids = send(2)[-2:]
+    assert [message.pk for message in claim()] == ids

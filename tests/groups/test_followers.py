@@ -209,6 +209,30 @@ def test_where_there_is_little_room_each_group_has_its_share() -> None:
     assert len(followers()) == 4
 
 
+@pytest.mark.parametrize("way", ["released", "rescued", "requeued"])
+def test_a_head_that_comes_back_alone_takes_none_along_while_another_has_followers(way: str) -> None:
+    """They were sent before what waits, and so run before it."""
+    sent = send(*range(6))
+    [row] = take(in_a_row=3)
+    if way == "released":
+        row[0].release()
+    elif way == "rescued":
+        Message.objects.extend(row[:1], 0)
+        assert Message.objects.rescue(QUEUE) == 1
+    else:
+        assert Message.objects.filter(pk=sent[0]).requeue() == 1
+    [again] = take(in_a_row=3)
+    assert ids(again) == sent[:1]
+    again[0].ack()
+    assert Message.objects.release(row[1:]) == []
+    began = []
+    while messages := take(in_a_row=2):
+        began += ids(messages[0])
+        Message.objects.ack(messages[0])
+    assert began == sent[1:]
+    assert nothing_is_left()
+
+
 def test_two_rows_of_a_group_never_let_a_third_begin(settings: SettingsWrapper) -> None:
     settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_batch": 10, "group_limit": 2}}}
     send(*range(10))

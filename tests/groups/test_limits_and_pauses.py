@@ -8,6 +8,8 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from django_dbqueue.models import ArchivedMessage, Group, Message
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.worker.keepers import Keepers
 from tests.factories import QUEUE, claimed
 from tests.groups.sending import payloads, send, take
 
@@ -54,6 +56,24 @@ def test_a_limit_lets_as_many_run_at_once_and_can_be_changed(settings: SettingsW
     assert Group.objects.order(QUEUE, "a") == list(
         Message.objects.filter(body__in=["5", "6", "7"]).order_by("pk").values_list("pk", flat=True)
     )
+
+
+@pytest.mark.parametrize("by", ["an operator", "the settings"])
+def test_while_one_runs_above_a_lower_limit_no_other_begins(settings: SettingsWrapper, by: str) -> None:
+    settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_limit": 3}}}
+    for number in range(3):
+        send(number)
+    running = Message.objects.claim(10, queue=QUEUE)
+    if by == "an operator":
+        Group.objects.limit(QUEUE, "a", 1)
+    else:
+        settings.DBQUEUE = {}
+    Message.objects.ack(running[:2])
+    send(3)
+    Keepers(session_of("default")).turn()
+    assert claimed() == []
+    running[2].ack()
+    assert claimed() == [3]
 
 
 def test_a_paused_group_begins_nothing_until_it_is_resumed() -> None:

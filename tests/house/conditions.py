@@ -17,7 +17,7 @@ THEIR_OWN = {
     "insight/why.py": (1, "the bound of what a claim takes before a message"),
     "lanes/heads.py": (2, "the state of who is next, as one statement has read it: its row isn't there"),
     "lanes/lanes_sql.py": (2, "the lock of those that can be put into a line"),
-    "lanes/tickets.py": (3, "the same of several"),
+    "lanes/tickets.py": (4, "the same of several"),
     "lifecycle/archive_sql.py": (4, "the marks of a walk through the index"),
     "models/message.py": (2, "the table's own constraints, which a migration repeats by the letter"),
     "operations/bulk_sql.py": (5, "the marks of a walk through the index"),

@@ -25,6 +25,7 @@ ON_SERVERS = [
     "test_events.py",
     "test_grants.py",
     "test_groups.py",
+    "test_groups_in_a_row.py",
     "test_groups_in_transactions.py",
     "test_input.py",
     "test_install.py",

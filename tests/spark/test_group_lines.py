@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from django_dbqueue import flow
 from django_dbqueue.envelope import Envelope, Sealed, lane_of, seal
 from django_dbqueue.exceptions import DatabaseAway
 from django_dbqueue.management.spark_settings import credentials_of
@@ -172,3 +173,19 @@ if settings.TEST_DATABASE != "sqlite":  # which has one writer at a time
         third = Message.objects.get(body__contains="third").pk
         assert set(Line.objects.values_list("message_id", flat=True)) == {mine, third}
         assert [batch[0] for batch in drained()] == ["second", "mine", "third"]
+
+
+if settings.TEST_DATABASE != "sqlite":
+
+    def test_what_waits_in_a_flow_of_somebody_else_gets_no_turn_by_a_job_that_writes_alongside() -> None:
+        with connect() as connection, connection.transaction():
+
+            def write() -> int:
+                with flow("theirs") as f:
+                    first = f.enqueue("first", queue=QUEUE)
+                    f.enqueue(Envelope("later", group="a"), queue=QUEUE, after=first)
+                return 1
+
+            assert group_lines.into_lines(connection, write) == 1
+        assert not Line.objects.exists()
+        assert drained() == [["first"], ["later"]]
