@@ -72,13 +72,12 @@ def test_among_kills_only_what_ran_in_a_killed_child_is_charged(start_worker: Ca
         with suppress(ProcessLookupError):  # it was recycled
             os.kill(victim, signal.SIGKILL)
     assert worker.ended() == 0, worker.output
-    rows = list(Message.objects.values_list("pk", "status", "read_count", "crashes"))
-    assert len(rows) == 400
-    assert all((status, reads) == ("y", 1 + crashes) for _, status, reads, crashes in rows), rows
-    crashed = {pk for pk, _, _, crashes in rows if crashes}
-    assert len(crashed) <= 4 * 2
-    ended = Counter(note["id"] for note in worker.notes("end") if note["id"] not in crashed)
-    assert len(ended) == 400 - len(crashed)
+    rows = list(Message.objects.values_list("pk", "status", "read_count"))
+    assert Counter(status for _, status, _ in rows) == {"y": 400}
+    charged = {pk: reads - 1 for pk, _, reads in rows if reads > 1}
+    assert sum(charged.values()) <= 4 * 2, "what two threads ran at each of four kills"
+    ended = Counter(note["id"] for note in worker.notes("end") if note["id"] not in charged)
+    assert len(ended) == 400 - len(charged)
     assert set(ended.values()) == {1}
 
 
