@@ -56,8 +56,7 @@ class Feeder:
         self._unready = unready
         self._consumers = {queue: (consumer, consumer.resolved()) for queue, consumer in consumers.items()}
         self._holding = holding
-        self.left = share
-        """How many more messages this child may start (None: no limit)."""
+        self.left = share  # how many more messages this child may start (None: no limit)
         self._claimers = deque(
             Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=in_a_row(*chosen))
             for name, chosen in self._consumers.items()

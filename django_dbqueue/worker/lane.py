@@ -66,7 +66,7 @@ def have_room(lanes: Mapping[Kind, Lane], loads: Mapping[Kind, Load]) -> bool:
     """Return whether a thread, or the event loop, could begin more than is held. Lists share the threads."""
     for is_async in (False, True):
         alike = {kind: lane for kind, lane in lanes.items() if lane.is_async is is_async}
-        taken_up = sum(lane.threads_of(loads[kind]) for kind, lane in alike.items())
-        if any(taken_up <= lane.width - 1 for lane in alike.values()):
+        busy = sum(lane.threads_of(loads[kind]) for kind, lane in alike.items())
+        if any(busy <= lane.width - 1 for lane in alike.values()):
             return True
     return False

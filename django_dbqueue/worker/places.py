@@ -33,7 +33,7 @@ class Child:
 
 
 @dataclass(slots=True)
-class Place:
+class ChildPlace:
     """A place for a child process: who works there, and the state of its restarts.
 
     ``retired`` is a child that works no more there. Until all that it held is settled, no other retires.

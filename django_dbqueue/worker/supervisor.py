@@ -24,7 +24,7 @@ from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.fork import ChildProcess
 from django_dbqueue.worker.last_count import count_what_ended
 from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
-from django_dbqueue.worker.places import Child, Place, end_the_broken, end_the_overdue
+from django_dbqueue.worker.places import Child, ChildPlace, end_the_broken, end_the_overdue
 from django_dbqueue.worker.probe_file import LivenessFile
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard, discard_all
@@ -71,7 +71,7 @@ class Supervisor:
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._progress = progress
-        self._places = [Place(index, options.share(index)) for index in range(options.processes)]
+        self._places = [ChildPlace(index, options.share(index)) for index in range(options.processes)]
         self._totals = dict.fromkeys(COUNTERS, 0)
         self._aftermaths: list[tuple[Child, str, bool]] = []
         self._late_claims: dict[int, float] = {}
@@ -135,7 +135,7 @@ class Supervisor:
             if place.child is None and not place.is_finished and now >= place.start_at and self._deadline is None:
                 self._start(place, stop)
 
-    def _start(self, place: Place, stop: StopSignals) -> None:
+    def _start(self, place: ChildPlace, stop: StopSignals) -> None:
         """Fork a child; if the machine has no room for one now, try again later."""
         discard_all()
         predecessor = None if place.retired is None else place.retired.board
@@ -187,7 +187,7 @@ class Supervisor:
                 if child.process is not None and child.process.exitcode is not None:
                     self._bury(child, place)
 
-    def _bury(self, child: Child, place: Place) -> None:
+    def _bury(self, child: Child, place: ChildPlace) -> None:
         code, board = child.process.exitcode, child.board
         child.process.join()
         child.process = None
@@ -206,7 +206,7 @@ class Supervisor:
             if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, how_ended(code))
 
-    def _plan_restart(self, place: Place, child: Child, code: int) -> None:
+    def _plan_restart(self, place: ChildPlace, child: Child, code: int) -> None:
         """Decide whether another child is started in its place, and when."""
         board = child.board
         if place.share is not None:

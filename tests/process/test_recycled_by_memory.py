@@ -52,7 +52,7 @@ def test_handlers_that_leak_have_their_child_replaced_and_nothing_is_charged_or_
     assert "a higher limit would let it work longer" in worker.output
 
 
-def test_what_was_fetched_ahead_is_released_at_once(
+def test_what_has_not_begun_is_released_at_once(
     start_worker: Callable[..., Any], a_little_more: Callable[[int], str], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"

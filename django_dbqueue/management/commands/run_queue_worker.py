@@ -83,19 +83,7 @@ class Command(BaseCommand):
             default=25.0,
             help="seconds that running handlers get to finish when the worker stops (default: 25)",
         )
-        parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
-        parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
-        parser.add_argument(
-            "--child-max-messages",
-            type=whole(1, 10**11),
-            help="replace a child after this many deliveries, or up to a tenth fewer (default: never)",
-        )
-        parser.add_argument(
-            "--child-max-rss",
-            type=size,
-            help="replace a child when its resident memory, as ps shows it, has reached this (as in 512M), or up to a "
-            "tenth less (default: never)",
-        )
+        _add_ends(parser)
         parser.add_argument(
             "--liveness-file",
             type=Path,
@@ -235,6 +223,23 @@ class Command(BaseCommand):
             done, totals["failed"], totals["died"], totals["given_back"], seconds, done / max(seconds, 0.001),
             extra={"event": "ended", "fields": {**totals, "seconds": round(seconds, 3)}},
         )  # fmt: skip
+
+
+def _add_ends(parser: ArgumentParser) -> None:
+    """Add the options that say when the worker, or a child of it, ends by itself."""
+    parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
+    parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
+    parser.add_argument(
+        "--child-max-messages",
+        type=whole(1, 10**11),
+        help="replace a child after this many deliveries, or up to a tenth fewer (default: never)",
+    )
+    parser.add_argument(
+        "--child-max-rss",
+        type=size,
+        help="replace a child when its resident memory, as ps shows it, has reached this (as in 512M), or up to a "
+        "tenth less (default: never)",
+    )
 
 
 @contextmanager
