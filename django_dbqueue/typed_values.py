@@ -1,4 +1,4 @@
-"""Whole numbers and spans of time that people type: in options, command lines, searches and URLs."""
+"""Whole numbers, spans of time and sizes that people type: in options, command lines, searches and URLs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ MAX_ID: Final = 2**63 - 1
 _TYPED: Final = re.compile(r"-?[0-9]{1,19}\Z")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _YEAR: Final = 366 * 86_400
+_SIZE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([KMGT])(?:i?B)?\Z")
+_POWERS: Final = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def typed_whole(text: str, low: int, high: int) -> int | None:
@@ -28,3 +30,10 @@ def typed_span(text: str) -> float | None:
     except ValueError:
         return None
     return count * _UNITS[unit] if 0 <= count <= _YEAR else None
+
+
+def typed_size(text: str) -> int | None:
+    """Return the bytes that a text means, as in 512M or 1.5GiB (units are powers of 1024); None if it means none."""
+    if (found := _SIZE.match(text)) is None:
+        return None
+    return int(float(found[1]) * 2 ** _POWERS[found[2]])

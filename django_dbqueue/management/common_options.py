@@ -21,7 +21,7 @@ from django_dbqueue.envelope import check_lease
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
-from django_dbqueue.typed_values import typed_span, typed_whole
+from django_dbqueue.typed_values import typed_size, typed_span, typed_whole
 
 Options = dict[str, Any]
 """What a command's arguments said, by the name of the option."""
@@ -57,6 +57,13 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def size(text: str) -> int:
+    """Read a number of bytes above 0 with its unit, as in 512M or 1.5G (powers of 1024)."""
+    if not (found := typed_size(text)):
+        raise ArgumentTypeError(f"{text!r} is not a size: write a number above 0 and its unit, as in 512M or 1.5G")
+    return found
 
 
 def age(text: str) -> float:

@@ -25,6 +25,18 @@ class SlotState(IntEnum):
     """It succeeded, with a result that only this child has."""
 
 
+class Retirement(IntEnum):
+    """How far a child is that retires to be recycled; it only grows."""
+
+    NONE = 0
+    RETIRES = 1
+    """It claims no more."""
+    HAS_ROOM = 2
+    """A thread of it has nothing left to do, so its successor may claim."""
+    HAS_ENDED = 3
+    """All that it began is settled."""
+
+
 _EMPTY: Final = int(SlotState.EMPTY)
 _STARTED: Final = int(SlotState.STARTED)
 _SUCCEEDED: Final = int(SlotState.SUCCEEDED)
@@ -42,7 +54,7 @@ class Board:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._base = len(COUNTERS) + 5
+        self._base = len(COUNTERS) + 6
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + _CELLS * capacity))).cast("q")
         self._free = list(range(capacity))
         self._capacity = capacity
@@ -104,6 +116,15 @@ class Board:
     @turned_at.setter
     def turned_at(self, moment: float) -> None:
         self._cells[self._base - 5] = round(moment * 1000)
+
+    @property
+    def retirement(self) -> Retirement:
+        """Return how far the child has retired."""
+        return Retirement(self._cells[self._base - 6])
+
+    def note_retirement(self, stage: Retirement) -> None:
+        """Note how far the child has retired (in the child; in the supervisor after its death)."""
+        self._cells[self._base - 6] = max(self._cells[self._base - 6], int(stage))
 
     def occupy(self, claim: Claim, over_at: float | None = None) -> int:
         """Note that this message is about to start, and when it times out; return its slot."""

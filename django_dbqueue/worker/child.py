@@ -31,6 +31,7 @@ def be_child(
     worker_id: int,
     index: int,
     share: int | None,
+    predecessor: Board | None,
 ) -> NoReturn:
     """Run until told to stop, drained, at its limit or no longer usable, and end this process."""
     for number in SIGNALS:  # the supervisor repeats what it wants; its own handlers would count, and end this process
@@ -40,7 +41,7 @@ def be_child(
     note_use()
     _collect_less()
     detachment = Detachment(board)
-    loop = ChildLoop(options, consumers, board, worker_id, share, detachment)
+    loop = ChildLoop(options, consumers, board, worker_id, share, detachment, predecessor)
     unserved = UnservedQueues(options.session, board)
     if index == 0:  # one thread for all children
         unserved.start()

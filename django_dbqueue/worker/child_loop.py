@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from django.db import Error
 
@@ -20,6 +20,7 @@ from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
+from django_dbqueue.worker.drain import is_drained
 from django_dbqueue.worker.execution import TIMED_OUT, Verdict, backoff, timed_out
 from django_dbqueue.worker.feeder import Feeder
 from django_dbqueue.worker.handler_threads import start_threads
@@ -28,7 +29,8 @@ from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.pace import Backoff, Listener
+from django_dbqueue.worker.pace import Backoff, Listener, Periodic
+from django_dbqueue.worker.recycling import Recycling
 from django_dbqueue.worker.settler import Settler
 from django_dbqueue.worker.thread_connections import discard, discard_all, leave_demoted
 from django_dbqueue.worker.timeouts import Timeouts
@@ -37,10 +39,6 @@ from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPL
 
 GATHER: Final = 0.01
 """Seconds that finished messages wait for others to be acked with, while threads are busy."""
-DRAIN_WAITS: Final = 60.0
-"""Maximum delay, in seconds, of a retry caused during --drain for --drain to wait for it."""
-MARGIN: Final = 0.05
-"""Seconds by which the server's clock may be behind in calling a retry due."""
 PROOF_WAIT: Final = 1.0
 """Seconds that a starting child waits for the proof of its session."""
 TURN: Final = 0.001
@@ -49,18 +47,11 @@ TURN: Final = 0.001
 logger = logging.getLogger("django_dbqueue.worker")
 
 
-class Periodic(Protocol):
-    """Something that the loop does from time to time, by the monotonic clock, in seconds."""
-
-    def run(self, now: float) -> None:
-        """Do what is due."""
-
-    def until_next(self, now: float) -> float:
-        """Return for how many seconds nothing will be due, if nothing arrives."""
-
-
 class ChildLoop:
-    """One child's loop. ``share`` is how many messages it may start (None: no limit)."""
+    """One child's loop. ``share`` is how many messages it may start (None: no limit).
+
+    ``predecessor`` is the board of a child that retired from its place, and may still run.
+    """
 
     def __init__(
         self,
@@ -70,6 +61,7 @@ class ChildLoop:
         worker_id: int,
         share: int | None,
         detachment: Detachment,
+        predecessor: Board | None,
     ) -> None:
         self._detachment = detachment
         self._options = options
@@ -90,13 +82,14 @@ class ChildLoop:
         self._late_claims = LateClaims(session, queues, worker_id, holding, board)
         self._maintenance = Maintenance(session, queues)
         self._timetable = Timetable(session, options.plans, options.declared_at)
+        self._recycling = Recycling(options, board, share, predecessor)
         self._feeder = Feeder(
-            options, consumers, holding, worker_id, share,
+            options, consumers, holding, worker_id, self._recycling.share,
             idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
-        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts)
-        self._work_parts: tuple[Periodic, ...] = (self._timetable, self._maintenance, self._late_claims, self._feeder)
+        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._late_claims)
+        self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
@@ -151,8 +144,11 @@ class ChildLoop:
         self._heartbeat.start()
         if self._try_database(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
+        self._recycling.begin()
         while not self._has_ended():
             self._turn()
+        if not len(self._holding):
+            self._recycling.end()
         self._holding.close()
         if self._listener is not None:
             self._listener.stop()
@@ -168,7 +164,7 @@ class ChildLoop:
         discard_all()
         if self._is_replaced:
             return EXIT_REPLACE
-        return EXIT_STOPPED if self._stopping else EXIT_OK
+        return EXIT_STOPPED if self._stopping else self._recycling.exit_code or EXIT_OK
 
     def _turn(self) -> None:
         """Settle, do maintenance, claim, wait."""
@@ -187,10 +183,12 @@ class ChildLoop:
         self._settler.release(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._timeouts.run(now)
+        self._late_claims.run(now)
+        self._recycling.run(now, self._feeder)
         if self._feeder.is_starved and not self._is_replaced:
             logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
-        if self._stopping or self._is_replaced:
+        if self._releases(now):
             self._settler.release(self._feeder.give_up())
         else:
             # before maintenance checks what is ready, because it may enqueue
@@ -199,11 +197,17 @@ class ChildLoop:
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and don't wait for anything that may take long
                 self._maintenance.run(now)
-            self._late_claims.run(now)
-            self._board.is_claiming = True  # still set after an error, which may have hidden a commit
-            self._feeder.run(now)
-            self._board.is_claiming = self._late_claims.are_expected
+            if self._recycling.may_claim:
+                self._claim(now)
         self._settler.flush()
+
+    def _claim(self, now: float) -> None:
+        saw_all = self._recycling.is_alone  # before the claim: what a predecessor runs may enqueue more
+        self._board.is_claiming = True  # still set after an error, which may have hidden a commit
+        self._feeder.run(now)
+        self._board.is_claiming = self._late_claims.are_expected
+        if not saw_all:
+            self._feeder.empty_at = None
 
     def _has_ended(self) -> bool:
         if time.monotonic() >= min(self._orphan_deadline, self._replace_deadline):
@@ -213,15 +217,15 @@ class ChildLoop:
             return hung and not (len(self._settler) or self._handover)
         if len(self._holding) or len(self._settler) or self._handover:
             return False
-        if self._stopping or self._feeder.has_claimed_all:
+        if self._stopping or self._recycling.exit_code is not None or self._feeder.has_claimed_all:
             return True
-        if not self._options.drain or self._feeder.empty_at is None:
-            return False
-        waits_until = self._board.retry_due + MARGIN
-        return self._feeder.empty_at > waits_until or waits_until > time.monotonic() + DRAIN_WAITS
+        return self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due)
 
     def _ends_at(self) -> float:
         return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline)
+
+    def _releases(self, now: float) -> bool:
+        return self._stopping or self._is_replaced or self._recycling.releases(now)
 
     @property
     def _is_replaced(self) -> bool:
@@ -240,9 +244,10 @@ class ChildLoop:
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
-        is_ending = self._stopping or self._is_replaced
-        parts = self._watches if is_ending else (*self._watches, *self._work_parts)
-        return max(0.0, min(part.until_next(now) for part in parts))
+        parts = self._watches
+        if not self._releases(now):
+            parts += (*self._upkeep, self._feeder) if self._recycling.may_claim else self._upkeep
+        return max(0.0, min(self._recycling.until_next(now), *(part.until_next(now) for part in parts)))
 
     def _wait(self, seconds: float) -> None:
         """Take in what the threads finished; while they are busy, wait a moment for more to settle at once."""

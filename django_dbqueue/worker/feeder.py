@@ -11,32 +11,23 @@ from typing import Final
 from django.db import Error, OperationalError
 
 from django_dbqueue.claims.claim_rows import Claimed
-from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers.registry import Consumer, Kind
 from django_dbqueue.databases.statement import MAX_IDS
 from django_dbqueue.lanes.bursts import Bursts
 from django_dbqueue.lifecycle.claimer import Claimer, Partner
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_out_of_memory
-from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.worker.delivery import Delivery, Followers
-from django_dbqueue.worker.gate import PATIENCE
+from django_dbqueue.worker.gate import in_a_row
 from django_dbqueue.worker.holding import Holding, Load
 from django_dbqueue.worker.idle_poll import IdlePoll
-from django_dbqueue.worker.lane import Lane
+from django_dbqueue.worker.lane import Lane, have_room
 from django_dbqueue.worker.pace import Pace
 from django_dbqueue.worker.settler import Settler
 from django_dbqueue.worker.worker_options import WorkerOptions
 
 GROWS_AFTER: Final = 60.0
 """Seconds after a claim that did not fit into memory before the batch size is doubled again."""
-
-
-def _in_a_row(consumer: Consumer, options: QueueOptions) -> int:
-    """Return how many of a group are taken at once. By a rate, those behind wait in the worker for their starts."""
-    if options.group_rate is None:
-        return options.group_batch
-    return 1 if consumer.batch or interval_of(options.group_rate) > 1_000_000 * PATIENCE else options.group_batch
 
 
 class Feeder:
@@ -65,9 +56,9 @@ class Feeder:
         self._unready = unready
         self._consumers = {queue: (consumer, consumer.resolved()) for queue, consumer in consumers.items()}
         self._holding = holding
-        self._left = share
+        self.left = share  # how many more messages this child may start (None: no limit)
         self._claimers = deque(
-            Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=_in_a_row(*chosen))
+            Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=in_a_row(*chosen))
             for name, chosen in self._consumers.items()
         )
         self._bursts = {
@@ -95,7 +86,12 @@ class Feeder:
     @property
     def has_claimed_all(self) -> bool:
         """Return whether everything that this child may start has been claimed."""
-        return self._left == 0
+        return self.left == 0
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether a thread, or the event loop, could begin more than is held."""
+        return have_room(self._lanes, self._loads())
 
     def hurry(self) -> None:
         """Check the queues at the next turn."""
@@ -162,7 +158,7 @@ class Feeder:
             claimer = self._claimers[0]
             self._claimers.rotate(-1)
             lane = self._lane(claimer.queue)
-            want = left.get(lane, 0) if self._left is None else min(left.get(lane, 0), self._left)
+            want = left.get(lane, 0) if self.left is None else min(left.get(lane, 0), self.left)
             if want and claimer.queue in queues:
                 left[lane] -= (claimed := self._claim(claimer, want, partner))
                 if claimed < want and claimer.queue in self._bursts and not self._suspects:
@@ -174,7 +170,7 @@ class Feeder:
     def _claim_burst(self, claimer: Claimer, lane: Lane, partner: Partner) -> int:
         """Let threads that have no work work on groups that are at their limit; return how many were claimed."""
         idle = lane.idle(self._loads()[lane.kind])
-        given = self._bursts[claimer.queue].give(idle if self._left is None else min(idle, self._left)) if idle else 0
+        given = self._bursts[claimer.queue].give(idle if self.left is None else min(idle, self.left)) if idle else 0
         return self._claim(claimer, given, partner) if given else 0
 
     def until_next(self, now: float) -> float:
@@ -197,8 +193,8 @@ class Feeder:
         """Return what has not started, so that a suspect is alone; it doesn't count towards our share."""
         unstarted = [*self._holding.take_back(), *self._suspect_mates]
         self._suspect_mates.clear()
-        if self._left is not None:
-            self._left += len(unstarted)
+        if self.left is not None:
+            self.left += len(unstarted)
         return unstarted
 
     def _wants(self, freed: Counter[Kind]) -> dict[Lane, int]:
@@ -233,8 +229,8 @@ class Feeder:
             raise
         if claimed:
             self._before_begin(len(claimed))
-        if self._left is not None:
-            self._left -= len(claimed)
+        if self.left is not None:
+            self.left -= len(claimed)
         session, rated = self._options.session, self._idle_poll.rated
         deliveries = [Delivery(each, session, consumer, options, rated) for each in claimed]
         followers = self._let_follow(deliveries, claimer.followers) if claimer.followers else []
@@ -251,7 +247,7 @@ class Feeder:
         """Return for how many messages of this queue there is room, followers included."""
         lane = self._lane(queue)
         room = min(self._fitting, lane.most - self._loads()[lane.kind].held)
-        return room if self._left is None else min(room, self._left)
+        return room if self.left is None else min(room, self.left)
 
     def _let_follow(self, heads: list[Delivery], followers: dict[int, list[Claimed]]) -> list[Delivery]:
         """Let what a claim has taken along follow its heads; return it."""
@@ -266,8 +262,8 @@ class Feeder:
                 for each in (head, *behind):
                     each.followers = shared
                 along += behind
-        if self._left is not None:
-            self._left -= len(along)
+        if self.left is not None:
+            self.left -= len(along)
         return along
 
     def _too_many(self, claimer: Claimer, limit: int, error: BaseException) -> Error:

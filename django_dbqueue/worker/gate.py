@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from django.db import Error
 
+from django_dbqueue.conf import QueueOptions
+from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.lanes import rates_sql
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.settable.rates import interval_of
@@ -27,6 +29,13 @@ PATIENCE: Final = 1.0
 """Seconds that a message waits for its start in its thread, or coroutine; it is released for a longer wait."""
 SLACK: Final = 5.0
 """Seconds by which the clocks of two statements may differ that ran one after the other."""
+
+
+def in_a_row(consumer: Consumer, options: QueueOptions) -> int:
+    """Return how many of a group are taken at once. By a rate, those behind wait in the worker for their starts."""
+    if options.group_rate is None:
+        return options.group_batch
+    return 1 if consumer.batch or interval_of(options.group_rate) > 1_000_000 * PATIENCE else options.group_batch
 
 
 class Start(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from django_dbqueue.consumers.registry import Kind
@@ -23,8 +24,8 @@ class Lane:
         self.is_async = kind == "async"
         self.poll_at = 0.0
         """When (monotonic clock) to check for more, after a claim that came back short."""
-        self._width = options.concurrency if self.is_async else options.threads
-        self._least = self._width * (options.largest_batch if kind == "batch" else 1)
+        self.width = options.concurrency if self.is_async else options.threads
+        self._least = self.width * (options.largest_batch if kind == "batch" else 1)
         """How many must wait for all threads to have enough."""
         self._batch = options.batch
         self.most = {"single": options.batch, "batch": options.most_listed, "async": options.most_async}[kind]
@@ -37,21 +38,35 @@ class Lane:
     def is_full(self, load: Load, fitting: int) -> bool:
         """Return whether enough wait to begin, or no more may be held."""
         if self.is_async:
-            return load.running + load.waiting > self._width or self.want(load, 0, fitting) <= 0
+            return load.running + load.waiting > self.width or self.want(load, 0, fitting) <= 0
         return load.waiting >= self._least or load.held >= self.most
+
+    def threads_of(self, load: Load) -> float:
+        """Return how many threads, or coroutines, what is held takes at once."""
+        return load.held * self.width / self._least
 
     def idle(self, load: Load) -> int:
         """Return how many more could begin at once."""
-        return max(0, (self._width if self.is_async else self._least) - load.held)
+        return max(0, (self.width if self.is_async else self._least) - load.held)
 
     def want(self, load: Load, freed: int, fitting: int) -> int:
         """Return how many to claim; ``freed`` are held until that claim's commit, ``fitting`` is the memory's bound."""
-        prefetch = round(self._width * PREFETCH_SECONDS / max(self._usual_seconds, 0.000_1))
+        prefetch = round(self.width * PREFETCH_SECONDS / max(self._usual_seconds, 0.000_1))
         if self.is_async:  # so many run at once that one ahead for each of them would be far too many
-            target = max(0, self._width - load.running) + min(self._batch, max(1, prefetch))
+            target = max(0, self.width - load.running) + min(self._batch, max(1, prefetch))
         else:
             target = max(self._least, prefetch)
         target = min(fitting, self.most, target)
         want = min(target - load.waiting, self.most - load.held + freed, fitting)
         soon_enough = load.waiting and want < target // 2
         return 0 if soon_enough else want
+
+
+def have_room(lanes: Mapping[Kind, Lane], loads: Mapping[Kind, Load]) -> bool:
+    """Return whether a thread, or the event loop, could begin more than is held. Lists share the threads."""
+    for is_async in (False, True):
+        alike = {kind: lane for kind, lane in lanes.items() if lane.is_async is is_async}
+        busy = sum(lane.threads_of(loads[kind]) for kind, lane in alike.items())
+        if any(busy <= lane.width - 1 for lane in alike.values()):
+            return True
+    return False

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from multiprocessing.connection import wait
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from django_dbqueue import conf
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -26,6 +26,16 @@ COST_SHARE: Final = 10
 """An expensive check takes at most 1/COST_SHARE of the time."""
 
 logger = logging.getLogger(__name__)
+
+
+class Periodic(Protocol):
+    """Something that the loop does from time to time, by the monotonic clock, in seconds."""
+
+    def run(self, now: float) -> None:
+        """Do what is due."""
+
+    def until_next(self, now: float) -> float:
+        """Return for how many seconds nothing will be due, if nothing arrives."""
 
 
 class Pace:

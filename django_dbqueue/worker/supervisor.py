@@ -11,26 +11,33 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import wait
-from typing import Any, Final
+from typing import Final
 
 from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.databases.statement import new_token
 from django_dbqueue.worker.aftermath import StillLocked, how_ended, settle_after
-from django_dbqueue.worker.board import COUNTERS, Board
+from django_dbqueue.worker.board import COUNTERS, Board, Retirement
 from django_dbqueue.worker.child import be_child
 from django_dbqueue.worker.fork import ChildProcess
 from django_dbqueue.worker.last_count import count_what_ended
 from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
-from django_dbqueue.worker.pace import Backoff
+from django_dbqueue.worker.places import Child, ChildPlace, end_the_broken, end_the_overdue
 from django_dbqueue.worker.probe_file import LivenessFile
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.thread_connections import discard, discard_all
-from django_dbqueue.worker.worker_options import EXIT_CUT_OFF, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, WorkerOptions
+from django_dbqueue.worker.worker_options import (
+    EXIT_CUT_OFF,
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_RECYCLED,
+    EXIT_REFUSED,
+    EXIT_STOPPED,
+    WorkerOptions,
+)
 
 TICK: Final = 0.2
 """Seconds between turns while something has to end, or a drain is watched; a child's end triggers a turn at once."""
@@ -43,27 +50,11 @@ STEADY: Final = 10.0
 OVERDUE: Final = 2.0
 """Seconds after a timeout and --grace that a child has to end by itself."""
 LINE_TICK: Final = 0.02
-LINE_GRACE: Final = 0.2
-"""Seconds in which a child that closed its line by ending must end. One that lives on is broken."""
+"""Seconds between turns while a child has closed its line and not ended."""
+HOLDS_NOTHING: Final = (EXIT_OK, EXIT_STOPPED, EXIT_RECYCLED, EXIT_REFUSED)
+"""Exit codes of a child that ends on purpose, when all that it held is settled."""
 
 logger = logging.getLogger("django_dbqueue.worker")
-
-
-@dataclass(slots=True)
-class Child:
-    """A slot for a child process, its current process, and the state of its restarts."""
-
-    index: int
-    share: int | None
-    process: Any = None
-    board: Board | None = None
-    worker_id: int = 0
-    started_at: float = 0.0
-    start_at: float = 0.0
-    line_lost_at: float | None = None
-    is_finished: bool = False
-    barren: int = 0
-    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 30.0))
 
 
 class Supervisor:
@@ -82,9 +73,9 @@ class Supervisor:
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._progress = progress
-        self._children = [Child(index, options.share(index)) for index in range(options.processes)]
+        self._places = [ChildPlace(index, options.share(index)) for index in range(options.processes)]
         self._totals = dict.fromkeys(COUNTERS, 0)
-        self._aftermaths: list[tuple[Board, int, str, bool]] = []
+        self._aftermaths: list[tuple[Child, str, bool]] = []
         self._late_claims: dict[int, float] = {}
         self._deadline: float | None = None
         self._killed = self._gave_up = False
@@ -96,11 +87,14 @@ class Supervisor:
     def totals(self) -> dict[str, int]:
         """Return the counters of all children, dead ones included."""
         totals = dict(self._totals)
-        for child in self._children:
-            if child.board is not None:
-                for name in COUNTERS:
-                    totals[name] += child.board.counter(name)
+        for child in (child for place in self._places for child in place.children):
+            for name in COUNTERS:
+                totals[name] += child.board.counter(name)
         return totals
+
+    @property
+    def _alive(self) -> list[Child]:
+        return [child for place in self._places for child in place.children if child.process is not None]
 
     def run(self) -> int:
         """Run to the end and return the exit code."""
@@ -112,17 +106,18 @@ class Supervisor:
             )  # fmt: skip
             while True:
                 self._start_children(stop)
-                if all(child.process is None for child in self._children) and self._may_end():
+                if not self._alive and self._may_end():
                     break
                 self._wait(stop)
-                self._end_the_overdue()
-                self._end_the_broken()
+                end_the_overdue(self._alive, time.monotonic() - self._options.grace - OVERDUE)
+                end_the_broken(self._alive)
                 self._bury_the_dead()
+                self._let_retire()
                 self._try_aftermaths()
                 self._release_late_claims()
                 self._follow_signals(stop)
                 self._progress(self.totals)
-                self._liveness.show(child.board for child in self._children if child.board is not None)
+                self._liveness.show(child.board for child in self._alive)
             count_what_ended(self._options, self._totals, stop, self._deadline)
         self._liveness.end()
         discard_all()
@@ -132,48 +127,50 @@ class Supervisor:
     def _may_end(self) -> bool:
         if (self._aftermaths or self._late_claims) and not self._killed:
             return False
-        return self._deadline is not None or all(child.is_finished for child in self._children)
+        return self._deadline is not None or all(place.is_finished for place in self._places)
 
     # -- starting -----------------------------------------------------------------------------------------
 
     def _start_children(self, stop: StopSignals) -> None:
         now = time.monotonic()
-        for child in self._children:
-            if child.process is None and not child.is_finished and now >= child.start_at and self._deadline is None:
-                self._start(child, stop)
+        for place in self._places:
+            if place.child is None and not place.is_finished and now >= place.start_at and self._deadline is None:
+                self._start(place, stop)
 
-    def _start(self, child: Child, stop: StopSignals) -> None:
+    def _start(self, place: ChildPlace, stop: StopSignals) -> None:
         """Fork a child; if the machine has no room for one now, try again later."""
         discard_all()
+        predecessor = None if place.retired is None else place.retired.board
         try:
-            child.board = Board(self._options.slots)
-            child.board.expect_retry(self._retry_due)
-            child.board.unserved_named = self._unserved_named
-            child.worker_id = new_token()
-            child.started_at = time.monotonic()
+            board = Board(self._options.slots)
+            board.expect_retry(self._retry_due)
+            board.unserved_named = max(self._unserved_named, 0 if predecessor is None else predecessor.unserved_named)
+            worker_id, started_at = new_token(), time.monotonic()
             process = ChildProcess(
                 target=be_child,
-                args=(self._options, self._consumers, child.board, stop),
-                kwargs={"worker_id": child.worker_id, "index": child.index, "share": child.share},
-                name=f"dbqueue-{child.index}",
-            )
+                args=(self._options, self._consumers, board, stop),
+                kwargs={
+                    "worker_id": worker_id, "index": place.index, "share": place.share, "predecessor": predecessor,
+                },
+                name=f"dbqueue-{place.index}",
+            )  # fmt: skip
             process.start()
         except (OSError, MemoryError) as error:
-            child.board = None
-            delay = child.backoff.next()
-            child.start_at = time.monotonic() + delay
-            logger.error("can't start child %s, trying again in %.1f s: %s", child.index, delay, error)
+            delay = place.backoff.next()
+            place.start_at = time.monotonic() + delay
+            logger.error("can't start child %s, trying again in %.1f s: %s", place.index, delay, error)
             return
-        child.process, child.line_lost_at = process, None
+        place.child = Child(place.index, process, board, worker_id, started_at)
 
     # -- watching -----------------------------------------------------------------------------------------
 
     def _wait(self, stop: StopSignals) -> None:
-        alive = [child for child in self._children if child.process is not None]
+        alive = self._alive
         lines = {child.process.sentinel: child for child in alive if child.line_lost_at is None}
-        waiting = [child.start_at for child in self._children if child.process is None and not child.is_finished]
+        waiting = [place.start_at for place in self._places if place.child is None and not place.is_finished]
         soonest = min(waiting, default=float("inf"))
-        is_calm = not (self._aftermaths or self._late_claims or self._options.drain) and self._deadline is None
+        is_busy = self._aftermaths or self._late_claims or self._options.drain or self._options.recycles
+        is_calm = not is_busy and self._deadline is None
         tick = LINE_TICK if len(lines) < len(alive) else CALM_TICK if is_calm else TICK
         for ready in wait([*lines, stop.fileno()], min(tick, max(0.01, soonest - time.monotonic()))):
             if ready == stop.fileno():
@@ -181,63 +178,53 @@ class Supervisor:
             else:
                 lines[ready].line_lost_at = time.monotonic()
 
-    def _end_the_broken(self) -> None:
-        """Kill a child that lives on without its line: a handler has closed descriptors, the database's among them."""
-        for child in self._children:
-            lost_at = child.line_lost_at
-            if lost_at is None or child.process is None or child.process.exitcode is not None:
-                continue
-            if time.monotonic() - lost_at > LINE_GRACE:
-                logger.error(
-                    "child %s has closed file descriptors that its handler didn't open, and is killed (does a "
-                    "handler call os.closerange?)",
-                    child.index,
-                )
-                os.kill(child.process.pid, signal.SIGKILL)
-                child.line_lost_at = math.inf
-
-    def _end_the_overdue(self) -> None:
-        """Kill a child whose hung handler keeps it from ending: no other thread gets to run, or SQLite stays locked."""
-        moment = time.monotonic() - self._options.grace - OVERDUE
-        for child in self._children:
-            board = child.board
-            if board is not None and not board.is_leaving and board.is_overdue(moment):
-                logger.warning("child %s can't stop a handler that ran past its timeout, and is killed", child.index)
-                board.note_leaving()
-                os.kill(child.process.pid, signal.SIGKILL)
+    def _let_retire(self) -> None:
+        for place in self._places:
+            place.retire(self._options.grace)
+            place.report(time.monotonic())
 
     def _bury_the_dead(self) -> None:
-        for child in self._children:
-            if child.process is not None and child.process.exitcode is not None:
-                self._bury(child)
+        for place in self._places:
+            for child in place.children:
+                if child.process is not None and child.process.exitcode is not None:
+                    self._bury(child, place)
 
-    def _bury(self, child: Child) -> None:
+    def _bury(self, child: Child, place: ChildPlace) -> None:
         code, board = child.process.exitcode, child.board
-        assert board is not None
         child.process.join()
         child.process = None
         board.mark_overdue(time.monotonic())
-        if child.share is not None:
-            child.share -= board.counter("started")
-        child.board = None
+        board.note_retirement(Retirement.HAS_ROOM)
         crashed = not board.is_leaving
-        bounded = self._options.drain or self._options.max_messages is not None
-        child.is_finished = (not crashed and code == EXIT_OK and bounded) or child.share == 0
-        child.barren = child.barren + 1 if crashed and not board.counter("started") else 0
-        if bounded and child.barren >= BARREN and not self._killed:
-            logger.error("child %s died %s times before it started a message; giving up", child.index, BARREN)
-            child.is_finished = self._gave_up = True
-        if not crashed and code in (EXIT_OK, EXIT_STOPPED):
-            self._take_over(board, child.worker_id)
+        if child is place.child:
+            place.child = None
+            self._plan_restart(place, child, code)
+        if not crashed and code in HOLDS_NOTHING:
+            self._take_over(child)
+            if code == EXIT_REFUSED and self._deadline is None:
+                self._gave_up, self._deadline = True, time.monotonic() + self._options.grace
         else:
-            self._aftermaths.append((board, child.worker_id, how_ended(code), self._killed))
+            self._aftermaths.append((child, how_ended(code), self._killed))
             if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, how_ended(code))
+
+    def _plan_restart(self, place: ChildPlace, child: Child, code: int) -> None:
+        """Decide whether another child is started in its place, and when."""
+        board = child.board
+        if place.share is not None:
+            place.share -= board.counter("started")
+        crashed = not board.is_leaving
+        bounded = self._options.drain or self._options.max_messages is not None
+        place.is_finished = (not crashed and code == EXIT_OK and bounded) or place.share == 0
+        place.barren = place.barren + 1 if crashed and not board.counter("started") else 0
+        if bounded and place.barren >= BARREN and not self._killed:
+            logger.error("child %s died %s times before it started a message; giving up", place.index, BARREN)
+            place.is_finished = self._gave_up = True
         lived = time.monotonic() - child.started_at > STEADY
         steady = not crashed or lived or board.counter("done") + board.counter("suspended") > 0
         if steady:
-            child.backoff.reset()
-        child.start_at = time.monotonic() + (0.0 if steady else child.backoff.next())
+            place.backoff.reset()
+        place.start_at = time.monotonic() + (0.0 if steady else place.backoff.next())
 
     def _try_aftermaths(self) -> None:
         """Settle what dead children held, the latest first: an earlier one may have to wait for its session's end.
@@ -245,11 +232,11 @@ class Supervisor:
         If the database is away, try again later (or leave it to the leases).
         """
         for entry in self._aftermaths[::-1]:
-            board, worker_id, how, cut_off = entry
+            child, how, cut_off = entry
             try:
-                running = self._settle_after(worker_id, self._consumers, board, how=how, cut_off=cut_off)
+                running = self._settle_after(child.worker_id, self._consumers, child.board, how=how, cut_off=cut_off)
                 self._cut_off += running if cut_off else 0
-                self._take_over(board, worker_id)
+                self._take_over(child)
                 self._aftermaths.remove(entry)
             except Error as error:
                 logger.warning("can't settle the messages of a dead child yet: %s", " ".join(str(error).split()))
@@ -258,7 +245,7 @@ class Supervisor:
                     return
             except Exception:
                 logger.exception("can't settle the messages of a dead child; they come back when their leases expire")
-                self._take_over(board, worker_id)
+                self._take_over(child)
                 self._aftermaths.remove(entry)
 
     def _release_late_claims(self) -> None:
@@ -271,14 +258,18 @@ class Supervisor:
         except Error:
             discard(self._session.using)
 
-    def _take_over(self, board: Board, worker_id: int) -> None:
-        """Keep what a previous board has counted, when its last retry is due, and whose last claim is open."""
+    def _take_over(self, child: Child) -> None:
+        """Keep what a child that has ended has counted, when its last retry is due, and whether its claim is open."""
+        board, place = child.board, self._places[child.index]
         for name in COUNTERS:
             self._totals[name] += board.counter(name)
         self._retry_due = max(self._retry_due, board.retry_due)
         self._unserved_named = max(self._unserved_named, board.unserved_named)
         if board.is_claiming:
-            self._late_claims[worker_id] = time.monotonic() + LATE_CLAIM
+            self._late_claims[child.worker_id] = time.monotonic() + LATE_CLAIM
+        board.note_retirement(Retirement.HAS_ENDED)
+        if place.retired is child:
+            place.retired = None
 
     # -- stopping -----------------------------------------------------------------------------------------
 
@@ -295,6 +286,6 @@ class Supervisor:
             self._signal_children(signal.SIGKILL)
 
     def _signal_children(self, number: signal.Signals) -> None:
-        for child in self._children:
-            if child.process is not None and child.process.exitcode is None:
+        for child in self._alive:
+            if child.process.exitcode is None:
                 os.kill(child.process.pid, number)

@@ -45,7 +45,7 @@ class UnservedQueues(threading.Thread):
     def run(self) -> None:
         """Check from time to time."""
         rest = 0.0
-        while not self._over.wait(rest):
+        while not self._over.wait(rest) and not self._board.retirement:
             began = time.monotonic()
             rest = CHECK_EVERY
             try:

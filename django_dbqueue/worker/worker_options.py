@@ -23,6 +23,10 @@ EXIT_REPLACE: Final = 75
 """A child's own: a handler hit its timeout, so its thread can't be used again."""
 EXIT_STOPPED: Final = 76
 """A child's own: it was told to stop. If not by its supervisor, a signal came from elsewhere."""
+EXIT_RECYCLED: Final = 77
+"""A child's own: it had reached a limit of its own, and all that it began is settled."""
+EXIT_REFUSED: Final = 78
+"""A child's own: it had reached --child-max-rss before its first message."""
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """Bytes of payloads that a child fetches ahead at most, unless told otherwise."""
@@ -52,6 +56,9 @@ class WorkerOptions:
     grace: float = 25.0
     drain: bool = False
     max_messages: int | None = None
+    child_max_messages: int | None = None
+    child_max_rss: int | None = None
+    """Bytes."""
     liveness_file: Path | None = None
     """What is touched while every child's loop turns."""
     is_reloaded: bool = False
@@ -62,6 +69,11 @@ class WorkerOptions:
         """Say how many processes, threads and coroutines there are."""
         threads = f"{self.processes} processes of {self.threads} threads"
         return f"{threads} and {self.concurrency} coroutines" if self.concurrency else threads
+
+    @property
+    def recycles(self) -> bool:
+        """Return whether children are recycled."""
+        return self.child_max_messages is not None or self.child_max_rss is not None
 
     @property
     def most_bytes(self) -> int:

@@ -40,6 +40,24 @@ def starve(share: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
 
 
+_leaked: list[bytes] = []
+
+
+def _leak(_message: Message, what: dict[str, Any]) -> None:
+    leak(what["bytes"])
+    time.sleep(what["seconds"])
+
+
+def leak(size: int) -> None:
+    """Keep this many bytes more, all of them written."""
+    _leaked.append(b"x" * size)
+
+
+def _all_of(message: Message, what: dict[str, Any]) -> None:
+    for deed in what["deeds"]:
+        DEEDS[deed["do"]](message, deed)
+
+
 def _sleep(message: Message, what: dict[str, Any]) -> None:
     time.sleep(what["seconds"])
 
@@ -155,6 +173,8 @@ DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     **leaving.DEEDS,
     "ok": _ok,
     "starve": _starve,
+    "leak": _leak,
+    "all of": _all_of,
     "sleep": _sleep,
     "until": until,
     "hog": _hog,

@@ -19,12 +19,14 @@ from tests.consumers_app import batch_consumers as batch_consumers
 from tests.consumers_app import flow_consumers as flow_consumers
 from tests.consumers_app import group_consumers as group_consumers
 from tests.consumers_app import step_consumers as step_consumers
-from tests.consumers_app.deeds import DEEDS, starve
+from tests.consumers_app.deeds import DEEDS, leak, starve
 from tests.consumers_app.noting import note, until
 from tests.testing.handlers import timed
 
 if "DBQUEUE_TEST_MEMORY" in os.environ:  # in the child, so that what was imported until then is no part of its share
     os.register_at_fork(after_in_child=partial(starve, int(os.environ["DBQUEUE_TEST_MEMORY"])))
+if "DBQUEUE_TEST_BALLAST" in os.environ:
+    os.register_at_fork(after_in_child=partial(leak, int(os.environ["DBQUEUE_TEST_BALLAST"])))
 
 
 @consumer("test", max_reads=3, backoff=0.05, backoff_max=0.2)

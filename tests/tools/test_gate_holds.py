@@ -26,7 +26,7 @@ OF_THE_WORKER = {
     for each in (
         *("batches", "coroutines", "forks", "group_rates", "groups_in_a_row", "heartbeat", "hostile_handlers"),
         *("last_words", "late_signals", "liveness", "loop_resources", "memory", "order", "pauses"),
-        *("schedules", "speech", "statistics", "supervisor", "unserved_queues"),
+        *("recycled_by_memory", "recycling", "schedules", "speech", "statistics", "supervisor", "unserved_queues"),
     )
 }
 """What a worker does by itself, or by statements that other tests ask these servers for."""
@@ -34,7 +34,7 @@ BY_PYTHON = {
     f"tests/process/test_{each}.py"
     for each in (
         *("coroutines", "forks", "hostile_handlers", "last_words", "liveness", "loop_resources", "memory"),
-        *("speech", "supervisor"),
+        *("recycled_by_memory", "speech", "supervisor"),
         "unserved_queues",
     )
 }

@@ -25,7 +25,7 @@ from django_dbqueue.consumers.registry import largest_batch
 from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.management.common_options import chosen_alias, lease, seconds, unreadable, whole
+from django_dbqueue.management.common_options import chosen_alias, lease, seconds, size, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
@@ -34,6 +34,7 @@ from django_dbqueue.worker import logs, reload
 from django_dbqueue.worker.bulk_steps import operations_consumer
 from django_dbqueue.worker.late_signals import ends_with_its_command
 from django_dbqueue.worker.probe_file import LivenessFile
+from django_dbqueue.worker.recycling import refusal
 from django_dbqueue.worker.supervisor import Supervisor
 from django_dbqueue.worker.thread_connections import do_without_pools
 from django_dbqueue.worker.worker_options import BATCH_BYTES, WorkerOptions
@@ -82,8 +83,7 @@ class Command(BaseCommand):
             default=25.0,
             help="seconds that running handlers get to finish when the worker stops (default: 25)",
         )
-        parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
-        parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
+        _add_ends(parser)
         self._add_surroundings(parser)
 
     def _add_surroundings(self, parser: ArgumentParser) -> None:
@@ -137,9 +137,13 @@ class Command(BaseCommand):
             grace=given["grace"],
             drain=given["drain"],
             max_messages=given["max_messages"],
+            child_max_messages=given["child_max_messages"],
+            child_max_rss=given["child_max_rss"],
             liveness_file=given["liveness_file"],
             is_reloaded=given["reload"],
         )
+        if (why := refusal(options)) is not None:
+            raise CommandError(why, returncode=2)
         self._begin_liveness(options)
         began = time.monotonic()
         with _progress(options) as show:
@@ -235,6 +239,23 @@ class Command(BaseCommand):
             done, totals["failed"], totals["died"], totals["given_back"], seconds, done / max(seconds, 0.001),
             extra={"event": "ended", "fields": {**totals, "seconds": round(seconds, 3)}},
         )  # fmt: skip
+
+
+def _add_ends(parser: ArgumentParser) -> None:
+    """Add the options that say when the worker, or a child of it, ends by itself."""
+    parser.add_argument("--drain", action="store_true", help="exit when no more messages are due")
+    parser.add_argument("--max-messages", type=whole(1, 10**11), help="exit after this many deliveries")
+    parser.add_argument(
+        "--child-max-messages",
+        type=whole(1, 10**11),
+        help="replace a child after this many deliveries, or up to a tenth fewer (default: never)",
+    )
+    parser.add_argument(
+        "--child-max-rss",
+        type=size,
+        help="replace a child when its resident memory, as ps shows it, has reached this (as in 512M), or up to a "
+        "tenth less (default: never)",
+    )
 
 
 @contextmanager
