@@ -51,8 +51,7 @@ class Holding:
         self._lock = threading.Lock()  # a Condition's own methods to take it are Python
         self._changed = threading.Condition(self._lock)
         self._open = True
-        self.has_timeouts = False
-        """Whether the function of a message had a timeout of its own so far."""
+        self.has_timeouts = False  # whether a message's own function had a timeout so far
 
     def __len__(self) -> int:
         return len(self._all) + len(self._superseded)
