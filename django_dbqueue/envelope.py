@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import reprlib
@@ -14,7 +13,7 @@ from typing import Final, NamedTuple, TypeGuard
 from django_dbqueue import codecs
 from django_dbqueue.codecs import BYTES_OF_CHARACTER, Json
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.keys import OnceToken, check_key, check_once, key_hash
+from django_dbqueue.keys import OnceToken, check_key, check_once, key_hash, lane_of
 from django_dbqueue.value_types import TYPES
 
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
@@ -178,24 +177,6 @@ def check_group(group: object) -> str:
         raise InvalidMessage("The group's name has a NUL character, which PostgreSQL can't store: leave it out.")
     codecs.utf8(group, what="group")
     return codecs.plain(group)
-
-
-def lane_of(queue: str, group: str) -> int:
-    """Return the number of a group's lane: 15 bits of the queue's SHA-256, then 48 of (queue, NUL, group)'s.
-
-    So the lanes of a queue are one range of numbers, and nobody compares names. Two groups with the same number would
-    share a lane, which delays one behind the other and breaks nothing; by chance that takes tens of millions of them.
-    """
-    return first_lane(queue) | int.from_bytes(hashlib.sha256(f"{queue}\0{group}".encode()).digest()[:6])
-
-
-def first_lane(queue: str) -> int:
-    """Return the lowest number that a lane of this queue can have; the highest is LANES - 1 above it."""
-    return (int.from_bytes(hashlib.sha256(queue.encode()).digest()[:2]) & 0x7FFF) << 48
-
-
-LANES: Final = 1 << 48
-"""How many numbers the lanes of a queue share."""
 
 
 def hash_of_key(queue: str, key: str) -> str:

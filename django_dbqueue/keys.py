@@ -1,4 +1,4 @@
-"""Keys, and the tokens of ``once``, which have the same bounds: how they are checked, and found by their hashes."""
+"""Keys, tokens of ``once``, which have the same bounds, and lanes: how they are checked, and found by hashes."""
 
 from __future__ import annotations
 
@@ -61,3 +61,21 @@ def key_hash(queue: str, key: str) -> str:
     blanks. In MySQL it is ``SHA2(CONCAT(queue, CHAR(0), key), 256)``.
     """
     return hashlib.sha256(f"{queue}\0{key}".encode()).hexdigest()
+
+
+def lane_of(queue: str, group: str) -> int:
+    """Return the number of a group's lane: 15 bits of the queue's SHA-256, then 48 of (queue, NUL, group)'s.
+
+    So the lanes of a queue are one range of numbers, and nobody compares names. Two groups with the same number would
+    share a lane, which delays one behind the other and breaks nothing; by chance that takes tens of millions of them.
+    """
+    return first_lane(queue) | int.from_bytes(hashlib.sha256(f"{queue}\0{group}".encode()).digest()[:6])
+
+
+def first_lane(queue: str) -> int:
+    """Return the lowest number that a lane of this queue can have; the highest is LANES - 1 above it."""
+    return (int.from_bytes(hashlib.sha256(queue.encode()).digest()[:2]) & 0x7FFF) << 48
+
+
+LANES: Final = 1 << 48
+"""How many numbers the lanes of a queue share."""

@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 
 from django_dbqueue import conf
 from django_dbqueue.databases.statement import Row, chunks
-from django_dbqueue.envelope import LANES, WHOLE_QUEUE, check_group, check_queue, first_lane, lane_of
+from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.first_ids import first_ids
+from django_dbqueue.keys import LANES, first_lane, lane_of
 from django_dbqueue.lanes import groups_sql
 from django_dbqueue.lanes.walk import LAST, next_lanes
 from django_dbqueue.models.group import Group, Line, Ticket

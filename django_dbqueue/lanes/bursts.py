@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from django_dbqueue import conf
-from django_dbqueue.envelope import LANES, first_lane
+from django_dbqueue.keys import LANES, first_lane
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.lanes.walk import lanes_in_use
 from django_dbqueue.sessions.django_session import DjangoSession

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from django_dbqueue.envelope import lane_of
-from django_dbqueue.keys import OnceToken
+from django_dbqueue.keys import OnceToken, lane_of
 from django_dbqueue.lifecycle import once_sql
 from django_dbqueue.lifecycle.hydration import filler, hydrate, hydrator
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType

@@ -8,8 +8,9 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole, lane_of
+from django_dbqueue.envelope import WHOLE_QUEUE, check_group, check_queue, check_whole
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.keys import lane_of
 from django_dbqueue.lanes.lane_moves import hurry, kick_after_commit, park_after_commit
 from django_dbqueue.models.aliases import OwnDatabaseManager, OwnDatabaseModel
 from django_dbqueue.models.fields import AsciiField, DbNow, KeyField, UTCDateTimeField

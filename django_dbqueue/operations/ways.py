@@ -16,9 +16,9 @@ from django.db import DatabaseError
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json, decode_headers
 from django_dbqueue.databases.statement import LanePlace, Statement
-from django_dbqueue.envelope import WHOLE_QUEUE, lane_of
+from django_dbqueue.envelope import WHOLE_QUEUE
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
-from django_dbqueue.keys import key_hash
+from django_dbqueue.keys import key_hash, lane_of
 from django_dbqueue.lanes import groups_sql, lane_moves
 from django_dbqueue.lifecycle import moves
 from django_dbqueue.lifecycle.enqueue import notify

@@ -14,7 +14,8 @@ from django_dbqueue.databases.literals import COMMENT, inline, literal, raw, ren
 from django_dbqueue.databases.mysql import MYSQL
 from django_dbqueue.databases.postgresql import QUALIFIED
 from django_dbqueue.databases.server import Server
-from django_dbqueue.envelope import LANES, LEAST_LEASE, MAX_GROUP_LENGTH, MAX_READS_LIMIT, MAX_SECONDS, WHOLE_QUEUE
+from django_dbqueue.envelope import LEAST_LEASE, MAX_GROUP_LENGTH, MAX_READS_LIMIT, MAX_SECONDS, WHOLE_QUEUE
+from django_dbqueue.keys import LANES
 from django_dbqueue.routines.routine_moves import Words, by_queue, moves
 from django_dbqueue.settable.option_table import WIDEST
 from django_dbqueue.statements import enqueue_sql

@@ -23,10 +23,9 @@ from django_dbqueue.envelope import (
     check_priority,
     check_queue,
     check_seconds,
-    lane_of,
 )
 from django_dbqueue.exceptions import InvalidMessage, UndecodableMessage
-from django_dbqueue.keys import check_key, key_hash
+from django_dbqueue.keys import check_key, key_hash, lane_of
 from django_dbqueue.spark.columns import BODIES, check_columns, value_of
 from django_dbqueue.spark.staging_sql import WRITTEN
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from django_dbqueue import Envelope
-from django_dbqueue.envelope import lane_of
+from django_dbqueue.keys import lane_of
 from django_dbqueue.models import Group, Line, Message, Ticket
 from tests.plans import crowd
 from tests.routines.client import Client

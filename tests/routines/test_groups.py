@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 from django.test import override_settings
 
-from django_dbqueue.envelope import lane_of
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.keys import lane_of
 from django_dbqueue.models import Group, Line, Message, Ticket
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.keepers import Keepers

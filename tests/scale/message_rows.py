@@ -7,8 +7,7 @@ from typing import Final
 from django.db import connection
 
 from django_dbqueue.databases import Server
-from django_dbqueue.envelope import lane_of
-from django_dbqueue.keys import key_hash
+from django_dbqueue.keys import key_hash, lane_of
 from django_dbqueue.models import ArchivedMessage, Group, Line, Message, Ticket
 from django_dbqueue.statuses import DONE, NEW, RUNNING
 from django_dbqueue.tasks.task_headers import TASK as TASK_HEADER

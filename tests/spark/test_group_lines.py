@@ -9,8 +9,9 @@ import pytest
 from django.conf import settings
 
 from django_dbqueue import flow
-from django_dbqueue.envelope import Envelope, Sealed, lane_of, seal
+from django_dbqueue.envelope import Envelope, Sealed, seal
 from django_dbqueue.exceptions import DatabaseAway
+from django_dbqueue.keys import lane_of
 from django_dbqueue.management.spark_settings import credentials_of
 from django_dbqueue.models import Group, Line, Message, StagedMessage, Ticket
 from django_dbqueue.sessions.django_session import session_of

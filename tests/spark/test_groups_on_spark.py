@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from django_dbqueue import Envelope
-from django_dbqueue.envelope import lane_of
+from django_dbqueue.keys import lane_of
 from django_dbqueue.models import ArchivedMessage, Line, Message, Ticket
 from django_dbqueue.spark import enqueue_dataframe
 from django_dbqueue.spark.jobs import ingest, replay

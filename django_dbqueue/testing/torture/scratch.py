@@ -12,7 +12,7 @@ from django.conf import settings
 
 from django_dbqueue import conf
 from django_dbqueue.databases.statement import chunks
-from django_dbqueue.envelope import lane_of
+from django_dbqueue.keys import lane_of
 from django_dbqueue.models import (
     ArchivedMessage,
     Failure,
