@@ -38,7 +38,7 @@ def back_up(file: Path) -> None:
     program, *options = on_the_page()
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            cursor.execute(" ".join([program, *options]).replace("backup.sqlite3", str(file)))
+            cursor.execute(" ".join([program, *options]).replace("backup.sqlite3", f"'{file}'"))
         return
     assert options.pop() == "shop"
     if connection.vendor == "postgresql":
