@@ -82,8 +82,7 @@ def _to_server() -> list[str]:
 
 def run(program: str, *arguments: str, stdin: bytes | None = None) -> bytes:
     path = find_program(program)
-    if path is None:
-        pytest.skip(f"{program} is not installed")
+    assert path is not None, f"{program} is not installed: bin/test does that"
     environment = os.environ | {"MYSQL_PWD": connection.settings_dict["PASSWORD"]}
     done = subprocess.run([path, *arguments], input=stdin, capture_output=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr.decode()
