@@ -101,7 +101,8 @@ class QueueOptions:
 
 def get(name: str) -> Any:
     """Return one top-level setting."""
-    return _as_used(getattr(settings, NAME, {}).get(name, TOP_LEVEL[name]))
+    chosen = getattr(settings, NAME, {}).get(name, TOP_LEVEL[name])
+    return chosen.total_seconds() if isinstance(chosen, timedelta) else chosen  # lengths of time are used in seconds
 
 
 def redaction() -> tuple[tuple[str, ...], str | None]:
@@ -121,17 +122,14 @@ def tracing() -> bool | None:
     return wanted if isinstance(wanted, bool) else None
 
 
-def _as_used(value: Any) -> Any:
-    """Return a value of the settings as it is used: lengths of time in seconds. Whether it may be so, checks say."""
-    return value.total_seconds() if isinstance(value, timedelta) else value
-
-
 def queue_options(queue: str, consumer_options: Mapping[str, object] | None = None) -> QueueOptions:
     """Return the options of a queue; a consumer's options override the settings."""
     configured = getattr(settings, NAME, {})
     specific, general = configured.get("QUEUES", {}).get(queue, {}), configured.get("DEFAULTS", {})
     chosen = {**PER_QUEUE, **general, **specific, **(consumer_options or {})}
-    return QueueOptions(**{name: _as_used(chosen[name]) for name in PER_QUEUE})
+    return QueueOptions(
+        **{name: each.total_seconds() if isinstance(each := chosen[name], timedelta) else each for name in PER_QUEUE}
+    )
 
 
 class ForSenders(NamedTuple):
@@ -158,8 +156,8 @@ def for_senders(queue: str) -> ForSenders:
 def history_retentions() -> tuple[float | None, dict[str, float | None]]:
     """Return for how many seconds the history keeps rows, None for ever: by default, and of the queues that differ."""
     configured = getattr(settings, NAME, {})
-    default: float | None = _as_used(_first("history_retention", configured, ""))
-    named = {queue: _as_used(_first("history_retention", configured, queue)) for queue in configured.get("QUEUES", {})}
+    default: float | None = _first("history_retention", configured, "")
+    named = {queue: _first("history_retention", configured, queue) for queue in configured.get("QUEUES", {})}
     return default, {queue: seconds for queue, seconds in named.items() if seconds != default}
 
 
@@ -172,4 +170,5 @@ def on_ack(queue: str) -> str:
 def _first(name: str, configured: Mapping[str, Any], queue: str) -> Any:
     """Return one option of a queue, from the place that overrides the others."""
     specific = configured.get("QUEUES", {}).get(queue, {})
-    return specific[name] if name in specific else configured.get("DEFAULTS", {}).get(name, PER_QUEUE[name])
+    chosen = specific[name] if name in specific else configured.get("DEFAULTS", {}).get(name, PER_QUEUE[name])
+    return chosen.total_seconds() if isinstance(chosen, timedelta) else chosen

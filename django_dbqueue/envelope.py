@@ -215,17 +215,11 @@ def check_due(delay: object, at: object) -> None:
         raise InvalidMessage("Give delay or at, not both: each says when the message is due.")
 
 
-def in_seconds(value: object) -> float | None:
-    """Return a number of seconds, or a timedelta in seconds; None if it is neither."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    is_odd = isinstance(seconds, bool) or (isinstance(seconds, float) and not math.isfinite(seconds))
-    return None if is_odd or not isinstance(seconds, int | float) else seconds
-
-
 def check_seconds(name: str, value: object) -> float:
     """Return a duration in seconds, 0 or more, or raise InvalidMessage."""
-    seconds = in_seconds(value)
-    if seconds is None:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    is_odd = isinstance(seconds, bool) or (isinstance(seconds, float) and not math.isfinite(seconds))
+    if is_odd or not isinstance(seconds, int | float):
         raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {_shown(value)}.")
     if not 0 <= seconds <= MAX_SECONDS:
         raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {_shown(seconds)}.")

@@ -21,7 +21,7 @@ from typing import Final
 
 from django.db import DatabaseError
 
-from django_dbqueue.databases.statement import MAX_IDS, chunks
+from django_dbqueue.databases.statement import MAX_IDS, Statement, chunks
 from django_dbqueue.history import age_sql, history_sql, partitions
 from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, first_reading, longest, scopes
 from django_dbqueue.history.lived_time import SECOND, LivedTime
@@ -180,7 +180,8 @@ class AgeWalk:
     def _delete(self, ids: Sequence[int]) -> None:
         server = self._session.server
         for some in chunks(ids, MAX_IDS):
-            self._session.run(server.delete_each(server.archived, ("id",), [(each,) for each in some]))
+            window = Statement(" AND id BETWEEN %s AND %s", (some[0], some[-1]))  # else PostgreSQL reads a small table
+            self._session.run(server.delete_each(server.archived, ("id",), [(each,) for each in some], such=window))
 
     def _delete_apart(self, scope: Scope) -> None:
         """Delete in halves what the server refused together, and name what it refuses alone; the walk passes that."""

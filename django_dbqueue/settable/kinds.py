@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
+from datetime import timedelta
+from math import inf
 from typing import Any, Final
 
-from django_dbqueue.envelope import LEAST_LEASE, MAX_SECONDS, WHOLE_QUEUE, in_seconds, is_whole
+from django_dbqueue.envelope import LEAST_LEASE, MAX_SECONDS, WHOLE_QUEUE, is_whole
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.settable.rates import WrongRate, interval_of
 
@@ -67,8 +69,8 @@ def seconds(*, above_zero: bool = False, most: float = MAX_SECONDS) -> Kind:
     """Ask for a number of seconds or a timedelta, which is used as a number."""
 
     def kind(value: object) -> float:
-        number = in_seconds(value)
-        if number is None:
+        number = value.total_seconds() if isinstance(value, timedelta) else value
+        if isinstance(number, bool) or not isinstance(number, int | float) or not -inf < number < inf:
             raise Unfit("a number of seconds or a timedelta")
         if above_zero and number < LEAST_LEASE:
             raise Unfit(f"a number of seconds above 0 ({LEAST_LEASE:g} at least)")
