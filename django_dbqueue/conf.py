@@ -126,10 +126,11 @@ def queue_options(queue: str, consumer_options: Mapping[str, object] | None = No
     """Return the options of a queue; a consumer's options override the settings."""
     configured = getattr(settings, NAME, {})
     specific, general = configured.get("QUEUES", {}).get(queue, {}), configured.get("DEFAULTS", {})
-    chosen = {**PER_QUEUE, **general, **specific, **(consumer_options or {})}
-    return QueueOptions(
-        **{name: each.total_seconds() if isinstance(each := chosen[name], timedelta) else each for name in PER_QUEUE}
-    )
+    chosen: dict[str, Any] = {**PER_QUEUE, **general, **specific, **(consumer_options or {})}
+    used: dict[str, Any] = {
+        name: each.total_seconds() if isinstance(each := chosen[name], timedelta) else each for name in PER_QUEUE
+    }
+    return QueueOptions(**used)
 
 
 class ForSenders(NamedTuple):
