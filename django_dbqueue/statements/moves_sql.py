@@ -4,12 +4,12 @@ Every statement that moves a message names the state it leaves, and a holder's s
 P5). No expression in a SET reads a column that the same SET wrote before it: MySQL evaluates assignments from left to
 right, the others don't.
 
-An ack on MySQL, filled in with the words of ``databases/mysql``::
+An ack on MySQL, filled in with the words of ``databases/mysql`` and of ``statuses``::
 
     UPDATE django_dbqueue_message FORCE INDEX (PRIMARY)
-    SET status = 'y', available_at = UTC_TIMESTAMP(6), finished_at = UTC_TIMESTAMP(6), live = NULL, crashes = 0,
+    SET status = DONE, available_at = UTC_TIMESTAMP(6), finished_at = UTC_TIMESTAMP(6), live = NULL, crashes = 0,
         error = NULL
-    WHERE id = %s AND status = 'run' AND claim_token = %s
+    WHERE id = %s AND status = RUNNING AND claim_token = %s
 """
 
 from __future__ import annotations

@@ -82,6 +82,23 @@ def test_mails_that_hang_hold_up_the_end_for_a_moment_only(
     assert mailer.mailed == []
 
 
+def test_where_no_thread_can_start_the_next_record_tries_again(
+    log: logging.Logger, mailer: Mailer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    mailer.may.set()
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        log.error("one")
+        log.handlers[0].flush()
+    assert mailer.mailed == []
+    log.error("two")
+    log.handlers[0].flush()
+    assert mailer.mailed == ["one", "two"]
+
+
 def test_what_comes_while_too_many_wait_is_not_mailed_and_that_is_logged_once(
     log: logging.Logger, mailer: Mailer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
