@@ -40,7 +40,7 @@ def driver(credentials_file: str, tmp_path: Path) -> Callable[..., int]:
         command = [sys.executable, str(DRIVERS / "write.py"), how, credentials_file, str(tmp_path)]
         process = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
-            return process.wait(timeout=patience(180))
+            return process.wait(timeout=patience(600))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
