@@ -52,9 +52,9 @@ def test_of_many_changes_the_last_one_is_left_and_put_off(project: Path) -> None
         "from shop.debounce import changed",
         "from django_dbqueue.models import Message",
         "changed(17, 'one')",
-        "first = Message.objects.get(queue='search')",
+        "first = Message.objects.get(queue='search', key='article-17')",
         "changed(17, 'two')",
-        "last = Message.objects.get(queue='search')",
+        "last = Message.objects.get(queue='search', key='article-17')",
         "print(last.payload['text'], last.available_at > first.available_at, last.pk == first.pk)",
     )
     assert printed == "two True True\n"
