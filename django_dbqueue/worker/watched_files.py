@@ -31,14 +31,14 @@ class WatchedFiles:
         self._reloader = autoreload.BaseReloader()
         autoreload.autoreload_started.send_robust(sender=self._reloader)
         self._imported = frozenset(autoreload.iter_all_python_module_files())  # once: later ones would look new
-        self._saved_at = self._look()
+        self._saved_at = self._times()
 
     def saved(self) -> Path | None:
         """Return a file that was saved, created or removed since the last call; None: there is none."""
-        before, self._saved_at = self._saved_at, self._look()
+        before, self._saved_at = self._saved_at, self._times()
         return min((path for path, _ in before.items() ^ self._saved_at.items()), default=None)
 
-    def _look(self) -> dict[Path, int]:
+    def _times(self) -> dict[Path, int]:
         found = {}
         for path in self._paths():
             with suppress(OSError):
