@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from django.db import connections
 from django.utils.autoreload import get_child_arguments
@@ -70,7 +70,7 @@ class Reloading:
     def run(self) -> int:
         """Run until a signal ends it, or the worker ends by itself and well; return the worker's exit code."""
         heard = [number for number in _ENDING if number != signal.SIGHUP or not _has_nohup()]
-        before = {number: signal.signal(number, self._end) for number in heard}
+        before: dict[int, Any] = {number: signal.signal(number, self._end) for number in heard}
         try:
             _import_consumers()
             files = WatchedFiles()
