@@ -80,7 +80,7 @@ class ChildLoop:
         )  # fmt: skip
         self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
         self._late_claims = LateClaims(session, queues, worker_id, holding, board)
-        self._maintenance = Maintenance(session, queues)
+        self._maintenance = Maintenance(session, queues, board)
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._recycling = Recycling(options, board, share, predecessor)
         self._feeder = Feeder(
@@ -217,7 +217,7 @@ class ChildLoop:
             return hung and not (len(self._settler) or self._handover)
         if len(self._holding) or len(self._settler) or self._handover:
             return False
-        if self._stopping or self._recycling.exit_code is not None or self._feeder.has_claimed_all:
+        if self._stopping or self._recycling.ends(self._feeder):
             return True
         return self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due)
 

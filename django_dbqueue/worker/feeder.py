@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Set
@@ -61,6 +62,7 @@ class Feeder:
             Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=in_a_row(*chosen))
             for name, chosen in self._consumers.items()
         )
+        self._claimers.rotate(random.randrange(len(self._claimers)))  # else the last queues get no child that ends soon
         self._bursts = {
             name: Bursts(options.session, name)
             for name, (_, chosen) in self._consumers.items()
@@ -91,7 +93,7 @@ class Feeder:
     @property
     def has_room(self) -> bool:
         """Return whether a thread, or the event loop, could begin more than is held."""
-        return have_room(self._lanes, self._loads())
+        return have_room(self._lanes.values(), self._holding.snapshot())
 
     def hurry(self) -> None:
         """Check the queues at the next turn."""

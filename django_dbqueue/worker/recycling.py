@@ -95,15 +95,21 @@ class Recycling:
         if self.exit_code is not None:
             if feeder.has_room:
                 self._board.note_retirement(Retirement.HAS_ROOM)
-        elif self._most_messages is not None and feeder.has_claimed_all:
+            return
+        if self._most_bytes < math.inf and now >= self._measured_at + MEASURED_EVERY:
+            self._measured_at = now
+            if resident_bytes() >= self._most_bytes and self._started:
+                self._retire(now, now, "--child-max-rss")
+                return
+        if self._most_messages is not None and feeder.has_claimed_all:
             if self.is_alone:
                 self._retire(now, now + WORKED_OFF, "--child-max-messages")
             else:  # there is one successor at most, and a number is no reason to have less than one
                 feeder.left = max(1, self._most_messages // 10)
-        elif self._most_bytes < math.inf and now >= self._measured_at + MEASURED_EVERY:
-            self._measured_at = now
-            if resident_bytes() >= self._most_bytes and self._started:
-                self._retire(now, now, "--child-max-rss")
+
+    def ends(self, feeder: Feeder) -> bool:
+        """Return whether the child ends once it holds nothing: it retires, or has begun its share of the worker's."""
+        return self.exit_code is not None or (self._most_messages is None and feeder.has_claimed_all)
 
     def releases(self, now: float) -> bool:
         """Return whether what has not begun is to be released: nobody knows when a thread of this child is free."""
