@@ -56,7 +56,7 @@ def test_short_lived_children_archive_as_one_that_lives_long_would(start_worker:
     wait_until(lambda: Message.objects.done("test").exists(), "the ack")
     let_pass(old, timedelta(days=365).total_seconds())
     Message.objects.enqueue_many([{"do": "sleep", "seconds": 0.1}] * 2_000, queue="test")
-    wait_until(lambda: ArchivedMessage.objects.filter(pk=old.pk).exists(), "it to be archived")
+    wait_until(lambda: ArchivedMessage.objects.filter(message_id=old.pk).exists(), "it to be archived")
     assert len({note["pid"] for note in worker.notes("begin")}) > 2
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0, worker.output
