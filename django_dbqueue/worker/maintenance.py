@@ -93,6 +93,11 @@ class Maintenance:
         """Set by the worker: there is something to count."""
         self._had_ended_something = False
 
+    @property
+    def is_judging(self) -> bool:
+        """Return whether another worker seems to be dead, which a few more checks decide."""
+        return self._guardian.suspects > 0
+
     def is_due(self, now: float) -> bool:
         """Return whether anything may be due."""
         times = (self._check_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at, self._keep_at or 0.0)

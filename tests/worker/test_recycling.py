@@ -32,6 +32,12 @@ class Fed:
         return self.left == 0
 
 
+class Calm:
+    """Stands in for a maintenance that suspects nobody."""
+
+    is_judging = False
+
+
 def options(**chosen: Any) -> WorkerOptions:
     return WorkerOptions(session_of("default"), ("test",), datetime.now(UTC), **chosen)
 
@@ -69,12 +75,12 @@ def test_one_that_works_past_its_number_beside_a_retired_one_is_still_measured()
 
 def test_a_limit_of_its_own_ends_a_child_as_one_that_is_recycled_and_its_share_does_at_once() -> None:
     limited = Recycling(options(child_max_messages=10), Board(1), None, None)
-    assert not limited.ends(Fed()), "its drain would be over"
+    assert not limited.ends(Fed(), Calm()), "its drain would be over"
     limited.run(time.monotonic(), Fed())
     assert limited.exit_code == EXIT_RECYCLED
-    assert limited.ends(Fed())
-    assert Recycling(options(child_max_messages=10), Board(1), 5, None).ends(Fed())
-    assert not Recycling(options(child_max_messages=10), Board(1), 5, None).ends(Fed(left=1))
+    assert limited.ends(Fed(), Calm())
+    assert Recycling(options(child_max_messages=10), Board(1), 5, None).ends(Fed(), Calm())
+    assert not Recycling(options(child_max_messages=10), Board(1), 5, None).ends(Fed(left=1), Calm())
 
 
 def test_what_a_process_keeps_is_in_its_figure_with_and_without_proc(tmp_path: Path) -> None:
