@@ -60,9 +60,11 @@ class Lane:
 
 
 def have_room(lanes: Iterable[Lane], held: Iterable[Delivery]) -> bool:
-    """Return whether a thread, or the event loop, could begin more than is held. A list takes a thread, full or not."""
+    """Return whether a thread, or the event loop, could begin more than is held. A list takes a thread, full or not.
+
+    What has ended counts until it is settled: else a successor would work beside a child that has nothing left to run.
+    """
     busy = {False: 0.0, True: 0.0}
     for each in held:
-        if not each.finished:
-            busy[each.consumer.is_async] += 1 / each.batch_size
+        busy[each.consumer.is_async] += 1 / each.batch_size
     return any(busy[lane.is_async] < lane.width - 0.5 for lane in lanes)  # halfway: a list is a sum of its parts
