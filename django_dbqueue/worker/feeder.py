@@ -60,9 +60,8 @@ class Feeder:
         self.left = share  # how many more messages this child may start (None: no limit)
         self._claimers = deque(
             Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=in_a_row(*chosen))
-            for name, chosen in self._consumers.items()
+            for name, chosen in random.sample([*self._consumers.items()], len(consumers))  # each child may end soon
         )
-        self._claimers.rotate(random.randrange(len(self._claimers)))  # else the last queues get no child that ends soon
         self._bursts = {
             name: Bursts(options.session, name)
             for name, (_, chosen) in self._consumers.items()

@@ -113,7 +113,7 @@ class Recycling:
     def ends(self, feeder: Feeder, maintenance: Maintenance) -> bool:
         """Return whether the child ends once it holds nothing: it retires, or has begun its share of the worker's.
 
-        One that retires first finds out whether a worker is dead that seems to be. Its successor would begin anew.
+        One that retires first finds out whether a worker is dead that seems to be. Its successor would start over.
         """
         if self.exit_code == EXIT_RECYCLED and maintenance.is_judging:
             return time.monotonic() >= self._retired_at + JUDGES_FOR

@@ -62,7 +62,7 @@ def test_a_child_begins_no_more_than_its_share_and_no_less_than_a_list() -> None
     assert drawn(9, largest_batch=50) == 50
 
 
-def test_one_that_works_past_its_number_beside_a_retired_one_is_still_measured() -> None:
+def test_one_that_works_past_its_number_alongside_a_retired_one_is_still_measured() -> None:
     board, retired, fed = Board(1), Board(1), Fed()
     retired.note_retirement(Retirement.HAS_ROOM)
     recycling = Recycling(options(child_max_messages=10, child_max_rss=1), board, None, retired)
