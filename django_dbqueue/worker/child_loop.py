@@ -80,7 +80,7 @@ class ChildLoop:
         )  # fmt: skip
         self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
         self._late_claims = LateClaims(session, queues, worker_id, holding, board)
-        self._maintenance = Maintenance(session, queues)
+        self._maintenance = Maintenance(session, queues, board)
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._recycling = Recycling(options, board, share, predecessor)
         self._feeder = Feeder(
@@ -188,16 +188,16 @@ class ChildLoop:
         if self._feeder.is_starved and not self._is_replaced:
             logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
-        if self._releases(now):
+        if releases := self._releases(now):
             self._settler.release(self._feeder.give_up())
-        else:
+        if not self._is_leaving:
             # before maintenance checks what is ready, because it may enqueue
             self._timetable.added = self._maintenance.idle_poll.added
             self._timetable.run(now)
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and don't wait for anything that may take long
                 self._maintenance.run(now)
-            if self._recycling.may_claim:
+            if self._recycling.may_claim and not releases:
                 self._claim(now)
         self._settler.flush()
 
@@ -217,15 +217,18 @@ class ChildLoop:
             return hung and not (len(self._settler) or self._handover)
         if len(self._holding) or len(self._settler) or self._handover:
             return False
-        if self._stopping or self._recycling.exit_code is not None or self._feeder.has_claimed_all:
-            return True
-        return self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due)
+        ends = self._stopping or self._recycling.ends(self._feeder, self._maintenance)
+        return ends or (self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due))
 
     def _ends_at(self) -> float:
         return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline)
 
     def _releases(self, now: float) -> bool:
-        return self._stopping or self._is_replaced or self._recycling.releases(now)
+        return self._is_leaving or self._recycling.releases(now)
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self._stopping or self._is_replaced
 
     @property
     def _is_replaced(self) -> bool:
@@ -244,9 +247,9 @@ class ChildLoop:
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
-        parts = self._watches
-        if not self._releases(now):
-            parts += (*self._upkeep, self._feeder) if self._recycling.may_claim else self._upkeep
+        parts = self._watches if self._is_leaving else (*self._watches, *self._upkeep)
+        if self._recycling.may_claim and not self._releases(now):
+            parts += (self._feeder,)
         return max(0.0, min(self._recycling.until_next(now), *(part.until_next(now) for part in parts)))
 
     def _wait(self, seconds: float) -> None:

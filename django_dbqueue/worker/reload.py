@@ -30,7 +30,8 @@ from django_dbqueue.worker.worker_options import EXIT_OK
 
 PARENT: Final = "DBQUEUE_RELOADING_PARENT"
 """The environment variable by which a worker knows that this process restarts it; it holds the process's id."""
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final = tuple(each for each in signal.Signals if each.name in {"SIGINT", "SIGTERM", "SIGHUP"})
+"""By name: Windows, where no worker runs but this module is imported, has no SIGHUP."""
 _CHECK: Final = 1.0
 """Seconds between two checks of all files; a worker's end is noticed at once."""
 
