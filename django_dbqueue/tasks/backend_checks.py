@@ -20,8 +20,11 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
     """Return what is wrong with a backend of ``TASKS``."""
     found: list[checks.CheckMessage] = []
     place = f"TASKS[{backend.alias!r}]"
+    keeps_results: object = True
     try:
-        read_task_options(SetIn.BACKEND, backend.options, f"{place}['OPTIONS']")
+        keeps_results = read_task_options(SetIn.BACKEND, backend.options, f"{place}['OPTIONS']").get(
+            "keep_results", True
+        )
     except InvalidTask as error:
         found.append(checks.Error(str(error), id="dbqueue.E021"))
     consumer_modules.unimportable()  # whoever asks may have imported none; what can't be is another check's error
@@ -42,7 +45,7 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
                     id="dbqueue.E020",
                 )
             )
-        elif conf.on_ack(queue) == conf.DELETE and backend.options.get("keep_results", True):
+        elif conf.on_ack(queue) == conf.DELETE and keeps_results:
             found.append(
                 checks.Warning(
                     f"Acked messages of the queue {queue!r} are deleted, so that its tasks have no results.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -27,9 +28,6 @@ MODULE: Final = "tasks"
 _MOST_OF_PATH: Final = 55
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9_.]")
 
-_reported: Final[set[str]] = set()
-"""Modules that can't be imported, of which this process has logged why."""
-
 logger = logging.getLogger("django_dbqueue.tasks")
 
 
@@ -37,13 +35,12 @@ def scheduled_tasks() -> Iterator[Scheduled]:
     """Yield the tasks with a cron, once the modules ``tasks`` are imported; none where no backend is this one."""
     if backends_in_use.unimportable() or not (ours := backends_in_use.backends()):
         return
-    for module, error in unimportable().items():
-        if module not in _reported:
-            _reported.add(module)
-            logger.error("%s can't be imported, so no task in it is scheduled: %s", module, error, exc_info=error)
+    unimportable()  # what can't be is a warning of the checks, and in the log of a worker
     from django_dbqueue.tasks.options import scheduled_paths
 
-    for path in sorted(scheduled_paths):
+    for path, module in sorted(scheduled_paths.items()):
+        if module not in sys.modules:  # its import failed further down
+            continue
         if (alias := _backend_of(path)) is None or alias in ours:
             yield Scheduled(name_of(path), f"the task {path}", partial(plan_of, path))
 
@@ -51,6 +48,14 @@ def scheduled_tasks() -> Iterator[Scheduled]:
 def unimportable() -> dict[str, Exception]:
     """Import the modules ``tasks`` of the installed apps; return why others can't be, by module."""
     return consumer_modules.unimportable(MODULE)
+
+
+def log_unimportable() -> None:
+    """Log, in a worker, which of them can't be imported: other processes may lack on purpose what they need."""
+    if backends_in_use.unimportable() or not backends_in_use.backends():
+        return
+    for module, error in unimportable().items():
+        logger.error("%s can't be imported, so no task in it is scheduled: %s", module, error, exc_info=error)
 
 
 def name_of(path: str) -> str:

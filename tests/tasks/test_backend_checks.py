@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -43,6 +44,30 @@ def test_a_wrong_option_is_named(options: dict[str, Any], error: str) -> None:
     with pytest.raises(InvalidTask, match=error):
         task_options(**options)
     assert checked(OPTIONS=options) == ["dbqueue.E021"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (None, r"must be a dict of options, not None\."),
+        (["max_attempts"], r"must be a dict of options, not \['max_attempts'\]\."),
+        ({"max_attempts": [5]}, r"max_attempts must be a whole number .*, not \[5\]\."),
+        ({"group": {}}, "The group must be a string or None, not dict"),
+    ],
+    ids=str,
+)
+def test_options_that_are_no_dict_or_have_a_list_in_it_are_named_by_the_check_and_by_enqueue(
+    jobs: Any, options: Any, error: str
+) -> None:
+    made: Any = DBQueueBackend("default", {"OPTIONS": options})
+    [message] = check_backend(made)
+    assert message.id == "dbqueue.E021"
+    assert re.search(error, str(message.msg))
+    with (
+        override_settings(TASKS={"default": {"BACKEND": OURS, "QUEUES": [], "OPTIONS": options}}),
+        pytest.raises(InvalidTask, match=error),
+    ):
+        jobs.add.enqueue(1, 2)
 
 
 def test_checks_of_the_settings(registry: dict[str, Any]) -> None:

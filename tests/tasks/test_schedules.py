@@ -18,7 +18,7 @@ from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.models import Message, Result, Schedule
 from django_dbqueue.tasks import DBQueueTask, task_options
 from django_dbqueue.tasks.compat import HOME, Task
-from django_dbqueue.tasks.task_schedules import name_of
+from django_dbqueue.tasks.task_schedules import log_unimportable, name_of
 from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, sent, stands
 from tests.tasks.running import run
 
@@ -192,9 +192,10 @@ def test_a_module_of_tasks_that_cannot_be_imported_is_warned_of_and_stops_no_wor
     assert warning.msg == (
         "tests.sick_tasks_app.tasks can't be imported, so no task in it is scheduled: RuntimeError: half a release"
     )
-    assert not warning.is_serious()
-    plans()
-    plans()
+    assert [each for each in check_project() if each.is_serious()] == []
+    assert plans() == []
+    assert caplog.text == "", "who silences the warning, where only workers have what it needs, reads nothing of it"
+    log_unimportable()
     assert caplog.text.count("tests.sick_tasks_app.tasks can't be imported, so no task in it is scheduled") == 1
 
 
