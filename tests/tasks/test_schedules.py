@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import run_checks
-from django.db import DatabaseError
+from django.db import Error, connection
 from django.test import override_settings
 
 from django_dbqueue import InvalidSchedule, consumer
@@ -19,7 +19,7 @@ from django_dbqueue.models import Message, Result, Schedule
 from django_dbqueue.tasks import DBQueueTask, task_options
 from django_dbqueue.tasks.compat import HOME, Task
 from django_dbqueue.tasks.task_schedules import log_unimportable, name_of
-from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, sent, stands
+from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, plan, sent, stands
 from tests.tasks.running import run
 
 pytestmark = pytest.mark.django_db
@@ -129,17 +129,45 @@ def test_who_hooks_into_enqueue_sees_it_and_whoever_raises_there_leaves_nothing(
     assert (len(sent(PATH)), calls) == (1, [((), {})] * 3)
 
 
-def test_a_database_in_trouble_is_the_loops_business(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def ask_for_what_is_not_there(*_: Any, **__: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM no_such_table")
+
+
+def end_the_process(*_: Any, **__: Any) -> None:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("code", [ask_for_what_is_not_there, end_the_process])
+def test_what_the_code_of_a_task_asks_of_the_database_or_ends_delays_no_other_schedule(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: Callable[..., None]
+) -> None:
+    make()
+    worker = Worker(*plans(), plan("z"))
+    worker.check()
+    for name in (PATH, "z"):
+        last_check_was(timedelta(hours=1), name)
+    monkeypatch.setattr(Task, "enqueue", code)
+    for _ in range(2):
+        worker.check()
+        assert (sent(PATH), len(sent("z"))) == ([], 1)
+    assert caplog.text.count("can't be enqueued, retrying") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite has no sessions that could be lost")
+def test_a_session_that_is_lost_is_the_loops_business(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make()
     worker = Worker(*plans())
     worker.check()
     last_check_was(timedelta(hours=1), PATH)
 
-    def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise DatabaseError("gone")
+    def lose_the_session(self: Any, *args: Any, **kwargs: Any) -> Any:
+        connection.connection.close()
+        ask_for_what_is_not_there()
 
-    monkeypatch.setattr(Task, "enqueue", broken)
-    with pytest.raises(DatabaseError, match="gone"):
+    monkeypatch.setattr(Task, "enqueue", lose_the_session)
+    with pytest.raises(Error):
         worker.check()
 
 
