@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.settable.option_table import SetIn
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
-from django_dbqueue.tasks.options import options_of, own_options, read_task_options
+from django_dbqueue.tasks.options import check_own_options, options_of
 from django_dbqueue.tasks.task import DBQueueTask
 from django_dbqueue.tasks.task_functions import check_function
 
@@ -60,8 +59,7 @@ class DBQueueBackend(BaseTaskBackend):
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
         check_function(task)
-        if own := own_options(task):
-            read_task_options(SetIn.TASK, own, f"The task {task.module_path}")
+        check_own_options(task)
 
     def enqueue(  # type: ignore[override]
         self,

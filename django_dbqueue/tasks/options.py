@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from django.conf import settings
@@ -120,6 +120,23 @@ def note_schedule(function: Callable[..., object], cron: str | None) -> None:
 def own_options(task: AnyTask) -> dict[str, Any]:
     """Return what a task's own keywords set."""
     return {name: value for name in OPTIONS_OF[SetIn.TASK] if (value := getattr(task, name, None)) is not None}
+
+
+def check_own_options(task: AnyTask) -> None:
+    """Raise InvalidTask unless what the task's own keywords set can be: each ``enqueue()`` and ``using()`` asks."""
+    if not (own := own_options(task)):
+        return
+    called = f"The task {task.module_path}"
+    try:
+        _fit(called, tuple((name, type(value), value) for name, value in own.items()))
+    except TypeError:  # what can't be remembered, such as a list
+        read_task_options(SetIn.TASK, own, called)
+
+
+@lru_cache(maxsize=10_000)
+def _fit(called: str, own: tuple[tuple[str, type, Any], ...]) -> None:
+    """Check them once: to read a cron takes longer than to store a message. 1 and True are equal, so types count."""
+    read_task_options(SetIn.TASK, {name: value for name, _, value in own}, called)
 
 
 def schedule_of(task: AnyTask) -> dict[str, object] | None:

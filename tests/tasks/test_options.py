@@ -12,7 +12,8 @@ import pytest
 from django.utils import timezone
 
 from django_dbqueue.models import Message, Result
-from django_dbqueue.tasks import DBQueueTask, task_options
+from django_dbqueue.tasks import DBQueueTask, options, task_options
+from django_dbqueue.tasks.compat import InvalidTask
 from django_dbqueue.tasks.known_tasks import known_task
 from tests.tasks.conftest import TASKS
 from tests.tasks.running import run
@@ -118,3 +119,20 @@ def test_what_holds_for_a_task_is_found_once_for_all_messages_of_its_schedule(ma
         for day in (1, 2)
     )
     assert known_task(first) is known_task(second)
+
+
+def test_the_keywords_of_a_task_are_read_once_however_often_it_is_enqueued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read a cron takes longer than to store a message."""
+    task = DBQueueTask(func=answer, cron="0 3 * * *", timeout=TWO_HOURS, max_attempts=1)
+    monkeypatch.setattr(sys.modules[__name__], "answer", task)
+    before = options._fit.cache_info().misses
+    for _ in range(3):
+        task.using(priority=5).enqueue()
+    assert options._fit.cache_info().misses == before
+
+
+def test_what_equals_a_keyword_that_can_be_is_refused_nevertheless() -> None:
+    DBQueueTask(func=answer, max_attempts=1, timeout=1)
+    for wrong in ({"max_attempts": True}, {"max_attempts": 1.0}, {"timeout": True}):
+        with pytest.raises(InvalidTask, match="must be"):
+            DBQueueTask(func=answer, **wrong)
