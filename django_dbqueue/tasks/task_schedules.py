@@ -12,6 +12,8 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from django.db import Error
+
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.consumers import consumer_modules
@@ -79,9 +81,8 @@ def _backend_of(path: str) -> str | None:
 def plan_of(path: str) -> Plan:
     """Return the schedule of a task; InvalidSchedule if no worker could enqueue it."""
     from django_dbqueue.tasks.compat import InvalidTask
-    from django_dbqueue.tasks.envelopes import envelope_of
     from django_dbqueue.tasks.lookup import Unfindable, import_task
-    from django_dbqueue.tasks.options import options_of, schedule_of
+    from django_dbqueue.tasks.options import schedule_of
 
     try:
         task = import_task(path)
@@ -89,9 +90,7 @@ def plan_of(path: str) -> Plan:
         backend: Any = task.get_backend()
         backend.validate_task(task)
         plan = read(name_of(path), {**(schedule_of(task) or {}), "payload": {"args": [], "kwargs": {}}})
-        envelope = envelope_of(task, (), {}, options_of(task, backend.options), backend.alias)
-        queue = conf.for_senders(task.queue_name)
-        seal(envelope, queue=plan.queue, priority=0, max_bytes=queue.max_bytes, is_whole_queue=queue.is_whole_queue)
+        _check_message(task, backend)
     except (Unfindable, InvalidTask, InvalidMessage) as error:
         raise InvalidSchedule(f"{path} has a cron, but can't be enqueued: {error}") from error
     return replace(plan, enqueue=partial(_enqueue, task))
@@ -102,6 +101,26 @@ def _check_arguments(task: AnyTask) -> None:
         inspect.signature(task.func).bind(*((None,) if task.takes_context else ()))
     except TypeError as error:
         raise InvalidMessage(f"its cron gives it no arguments, so each needs a default ({error})") from None
+
+
+def _check_message(task: AnyTask, backend: Any) -> None:
+    """Raise InvalidTask or InvalidMessage if its message can't be stored.
+
+    Not for what the function of its group asks of the database: Django checks before it migrates, and then the tables
+    may be missing.
+    """
+    from django_dbqueue.tasks.compat import InvalidTask
+    from django_dbqueue.tasks.envelopes import envelope_of
+    from django_dbqueue.tasks.options import options_of
+
+    try:
+        envelope = envelope_of(task, (), {}, options_of(task, backend.options), backend.alias)
+    except InvalidTask as error:
+        if isinstance(error.__cause__, Error):
+            return
+        raise
+    queue = conf.for_senders(task.queue_name)
+    seal(envelope, queue=task.queue_name, priority=0, max_bytes=queue.max_bytes, is_whole_queue=queue.is_whole_queue)
 
 
 def _enqueue(task: Any, headers: dict[str, Json], using: str) -> int:

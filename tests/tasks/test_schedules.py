@@ -192,6 +192,21 @@ def test_what_no_worker_could_enqueue_is_an_error_before_one_starts(
     assert f"The schedule of the task {path} can't be used." in error.msg
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_its_group_asks_of_the_database_is_no_error_before_there_are_tables(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(group=ask_for_what_is_not_there)
+    assert [each for each in check_project() if each.is_serious()] == []
+    worker = Worker(*plans(), plan("z"))
+    worker.check()
+    for name in (PATH, "z"):
+        last_check_was(timedelta(hours=1), name)
+    worker.check()
+    assert (sent(PATH), len(sent("z"))) == ([], 1)
+    assert "its option group, a function of its arguments, raised" in caplog.text
+
+
 def test_a_function_with_a_cron_that_is_no_task_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     task = make()
     monkeypatch.setattr(sys.modules[__name__], "nightly", task.func)
