@@ -9,7 +9,7 @@ import pytest
 from django.core import checks as django_checks
 from django.test import override_settings
 
-from django_dbqueue.checks import blocking_errors
+from django_dbqueue.checks import blocking_errors, check_project
 from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.tasks import DBQueueBackend, task_options
 from django_dbqueue.tasks.backend_checks import check_backend
@@ -68,6 +68,36 @@ def test_options_that_are_no_dict_or_have_a_list_in_it_are_named_by_the_check_an
         pytest.raises(InvalidTask, match=error),
     ):
         jobs.add.enqueue(1, 2)
+
+
+class Array:
+    """As numpy and pandas have them."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        {"DEFAULTS": None},
+        {"QUEUES": {"default": None}},
+        {"QUEUES": []},
+        {"DEFAULTS": {"on_ack": Array()}},
+        {"DEFAULTS": {"group": Array()}},
+        {"OPERATIONS_QUEUE": Array()},
+        {"SCHEDULES": None},
+    ],
+    ids=ascii,
+)
+def test_settings_that_cannot_be_are_reported_where_there_are_tasks_too(jobs: Any, wrong: Any) -> None:
+    with override_settings(DBQUEUE=wrong):
+        found = [each.id for each in django_checks.run_checks() if each.is_serious()]
+        assert found == [each.id for each in check_project() if each.is_serious()]
+    assert found in (["dbqueue.E001"], ["dbqueue.E003"])
 
 
 def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
