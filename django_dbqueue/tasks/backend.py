@@ -121,12 +121,12 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.models.aliases import db_alias
 
         by_queue: dict[str, list[Any]] = {}
-        checked: set[AnyTask] = set()
+        checked: dict[int, AnyTask] = {}  # by id, since an option may have no hash
         for call in calls:
             task, args, kwargs = _parts_of(call)
-            if task not in checked:
+            if id(task) not in checked:
                 self.validate_task(task)
-                checked.add(task)
+                checked[id(task)] = task
             envelope = envelope_of(task, args, kwargs, options_of(task, self.options), self.alias)
             by_queue.setdefault(task.queue_name, []).append(envelope)
         count = 0

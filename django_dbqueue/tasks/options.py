@@ -129,7 +129,7 @@ def check_own_options(task: AnyTask) -> None:
     called = f"The task {task.module_path}"
     try:
         _fit(called, tuple((name, type(value), value) for name, value in own.items()))
-    except TypeError:  # what can't be remembered, such as a list
+    except TypeError:  # it can't be remembered
         read_task_options(SetIn.TASK, own, called)
 
 
@@ -151,9 +151,9 @@ def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
     try:
         general = tuple((name, backend_options[name]) for name in NAMES if name in backend_options)
         return _resolved(task.func, own, task.queue_name, general)
-    except TypeError:  # no dict, or no value that could be remembered, such as a list
+    except TypeError:  # no dict, or what can't be remembered: a list, or a callable that compares by its fields
         read_task_options(SetIn.BACKEND, backend_options, _OF_BACKEND)  # which says what can't be
-        raise
+        return _resolved.__wrapped__(task.func, own, task.queue_name, general)
 
 
 @cache
