@@ -83,8 +83,8 @@ class DBQueueBackend(BaseTaskBackend):
         """
         from django_dbqueue.tasks.task_results import enqueued
 
-        if call := getattr(task, "call_options", None):
-            return self.enqueue(replace(task, call_options=None), args, kwargs, **call)  # type: ignore[call-arg]
+        if call := getattr(task, "call_options", None):  # not by self: a subclass has seen the call, and may take none
+            return DBQueueBackend.enqueue(self, replace(task, call_options=None), args, kwargs, **call)  # type: ignore[call-arg]
         self.validate_task(task)
         options = options_of(task, self.options)
         envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)

@@ -65,7 +65,7 @@ def name_of(path: str) -> str:
     if QUEUE_NAME.match(path):
         return path
     readable = _OTHERS.sub("-", path[-_MOST_OF_PATH:]).lstrip("-_.")
-    return f"{readable}:{sha256(path.encode()).hexdigest()[:8]}"
+    return f"{readable or 'task'}:{sha256(path.encode()).hexdigest()[:8]}"
 
 
 def _backend_of(path: str) -> str | None:

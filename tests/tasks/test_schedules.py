@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.core.checks import run_checks
@@ -15,8 +15,9 @@ from django.test import override_settings
 from django_dbqueue import InvalidSchedule, consumer
 from django_dbqueue.checks import check_project
 from django_dbqueue.consumers import registry as consumer_registry
+from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Message, Result, Schedule
-from django_dbqueue.tasks import DBQueueTask, task_options
+from django_dbqueue.tasks import DBQueueBackend, DBQueueTask, task_options
 from django_dbqueue.tasks.compat import HOME, Task
 from django_dbqueue.tasks.task_schedules import log_unimportable, name_of
 from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, plan, sent, stands
@@ -127,6 +128,29 @@ def test_who_hooks_into_enqueue_sees_it_and_whoever_raises_there_leaves_nothing(
     assert "a receiver raises" in caplog.text
     worker.check()
     assert (len(sent(PATH)), calls) == (1, [((), {})] * 3)
+
+
+class Watching(DBQueueBackend):
+    """Somebody's subclass, with the signature that Django documents."""
+
+    calls: ClassVar[list[str]] = []
+
+    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
+        self.calls.append(task.name)
+        return super().enqueue(task, args, kwargs)
+
+
+def test_a_subclass_of_the_backend_sees_each_call_once(make: Make) -> None:
+    task = make()
+    Watching.calls.clear()
+    with override_settings(TASKS={"default": {"BACKEND": f"{__name__}.Watching", "QUEUES": []}}):
+        worker = Worker(*plans())
+        worker.check()
+        last_check_was(timedelta(hours=1), PATH)
+        worker.check()
+        assert (len(sent(PATH)), Watching.calls) == (1, ["nightly"])
+        task.apply_async(group="reports")
+    assert (Watching.calls, Message.objects.filter(group_name="reports").count()) == (["nightly"] * 2, 1)
 
 
 def ask_for_what_is_not_there(*_: Any, **__: Any) -> None:
@@ -249,3 +273,5 @@ def test_a_path_that_no_schedule_can_have_has_a_name_of_its_own(path: str) -> No
     assert len(name) <= 64
     assert name.partition(":")[0].endswith("nightly")
     assert name_of("shop.tasks.nightly") == "shop.tasks.nightly"
+    assert QUEUE_NAME.match(name)
+    assert QUEUE_NAME.match(name_of("магазин.задачи.ночью"))
