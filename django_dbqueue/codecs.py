@@ -29,14 +29,11 @@ Json: TypeAlias = Any
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; CPython's own scanner gives up at about a thousand."""
-HEADER_DEPTH: Final = MAX_DEPTH + 1
-"""Levels of headers: the types of a payload nest as deep as it does, and are in an object."""
+HEADER_DEPTH: Final = MAX_DEPTH + 1  # the types of a payload nest as deep as it does, and are in an object
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""Whole strings, single brackets; the expression never backtracks, and a string may lack its end.
-
-Otherwise a broken body of a million quotes would keep a worker busy for hours.
-"""
+"""Whole strings, single brackets; the expression never backtracks, and a string may lack its end: a broken body of a
+million quotes would keep a worker busy for hours."""
 _FEW: Final = 64
 """Children below which no count is kept: they can't take many times what is there."""
 _LONG: Final = 256

@@ -239,7 +239,7 @@ def test_what_has_no_types_any_more_is_still_hidden_however_python_shows_it(reda
     assert "1991" not in shown(f"ValueError: {datetime(1991, 3, 4, 5, 6, tzinfo=UTC)!r}", message)
 
 
-def test_types_that_somebody_forged_show_no_more_than_names_of_types_beside_what_is_hidden(redact: Any) -> None:
+def test_types_that_somebody_forged_show_no_more_than_names_of_types_where_parts_are_hidden(redact: Any) -> None:
     redact(["card"])
     forged = {"card": {"4111": "uuid"}, "n": "4111", "on": "date", "all": {"*": {"4111": "date"}, "0": 4111}}
     message = row({"card": {"4111": "1"}, "n": "1", "on": "1", "all": [{"a": "1"}]}, {TYPES: forged})
