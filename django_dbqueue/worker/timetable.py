@@ -152,10 +152,7 @@ class Timetable:
         try:
             if not self._rows.fire(plan, row, times=times, upto=latest):
                 return False
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # of a task's group, or a receiver of task_enqueued: nothing is written
+        except (Exception, SystemExit) as error:  # of a task's own code, such as its group: nothing is written
             if isinstance(error, Error) and (plan.enqueue is None or not self._answers()):
                 raise
             if (plan.name, latest) not in self._warned:
