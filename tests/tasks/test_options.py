@@ -174,7 +174,7 @@ def test_the_keywords_of_a_task_are_read_once_however_often_it_is_enqueued(monke
 
 
 def test_what_equals_a_keyword_that_can_be_is_refused_nevertheless() -> None:
-    DBQueueTask(func=answer, max_attempts=1, timeout=1)
-    for wrong in ({"max_attempts": True}, {"max_attempts": 1.0}, {"timeout": True}):
+    for name, wrong in (("max_attempts", True), ("max_attempts", 1.0), ("timeout", True)):
+        DBQueueTask(func=answer, **{name: 1})
         with pytest.raises(InvalidTask, match="must be"):
-            DBQueueTask(func=answer, **wrong)
+            DBQueueTask(func=answer, **{name: wrong})

@@ -21,6 +21,7 @@ from django_dbqueue.tasks import DBQueueBackend, DBQueueTask, task_options
 from django_dbqueue.tasks.compat import HOME, Task
 from django_dbqueue.tasks.task_schedules import log_unimportable, name_of
 from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, plan, sent, stands
+from tests.servers.private import free_port
 from tests.tasks.running import run
 
 pytestmark = pytest.mark.django_db
@@ -179,18 +180,19 @@ def test_what_the_code_of_a_task_asks_of_the_database_or_ends_delays_no_other_sc
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite has no sessions that could be lost")
-def test_a_session_that_is_lost_is_the_loops_business(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite has no server")
+def test_a_database_that_answers_no_more_is_the_loops_business(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make()
     worker = Worker(*plans())
     worker.check()
     last_check_was(timedelta(hours=1), PATH)
 
-    def lose_the_session(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def lose_the_server(self: Any, *args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
         connection.connection.close()
         ask_for_what_is_not_there()
 
-    monkeypatch.setattr(Task, "enqueue", lose_the_session)
+    monkeypatch.setattr(Task, "enqueue", lose_the_server)
     with pytest.raises(Error):
         worker.check()
 
