@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from django.core import checks
 
 from django_dbqueue import conf
-from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.consumers import consumer_modules
 from django_dbqueue.consumers.registry import functions
 from django_dbqueue.consumers.reserved import check_reserved
@@ -18,9 +17,6 @@ from django_dbqueue.settable.option_table import SetIn
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask
 from django_dbqueue.tasks.options import read_task_options
 from django_dbqueue.tasks.task_headers import ANY_QUEUE
-
-_UNREADABLE: Final = ("dbqueue.E001", "dbqueue.E003")
-"""What is wrong with settings whose values nothing can read; of others a check may be silenced."""
 
 
 def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
@@ -32,7 +28,7 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
         options = read_task_options(SetIn.BACKEND, backend.options, f"{place}['OPTIONS']")
     except InvalidTask as error:
         found.append(checks.Error(str(error), id="dbqueue.E021"))
-    if any(message.id in _UNREADABLE for message in check_settings()):
+    if not conf.is_readable():
         return found
     consumer_modules.unimportable()  # whoever asks may have imported none; what can't be is another check's error
     return [*found, *_of_queues(backend, place, keeps_results=bool(options.get("keep_results", True)))]
