@@ -105,6 +105,16 @@ def get(name: str) -> Any:
     return chosen.total_seconds() if isinstance(chosen, timedelta) else chosen  # lengths of time are used in seconds
 
 
+def is_readable() -> bool:
+    """Return whether all is a dict that must be one, so that options can be read; if not, the checks say what isn't."""
+    configured = getattr(settings, NAME, {})
+    if not isinstance(configured, Mapping):
+        return False
+    queues = configured.get("QUEUES", {})
+    dicts = [configured.get("DEFAULTS", {}), queues, *(queues.values() if isinstance(queues, Mapping) else ())]
+    return all(isinstance(each, Mapping) for each in dicts)
+
+
 def redaction() -> tuple[tuple[str, ...], str | None]:
     """Return the REDACT setting: the dotted names of fields, and the dotted path of a callable or None."""
     chosen: Any = get("REDACT")

@@ -21,8 +21,9 @@ ENGINES: Final = (
 )
 _AUTOCOMMIT: Final = Statement("SELECT @@SESSION.autocommit, @@GLOBAL.autocommit", ())
 _STRICT: Final = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
-_OVERHEAD: Final = 64 * 1024
-"""Bytes of an INSERT besides its body: key, headers and the statement itself."""
+_OVERHEAD: Final = 96 * 1024
+"""Bytes of an INSERT besides its body: key, headers, the types beside them, which have as much room, and the statement.
+"""
 _READ_ONLY: Final = (
     "read_only",
     "super_read_only",

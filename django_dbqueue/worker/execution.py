@@ -204,9 +204,13 @@ def _call_async(delivery: Delivery) -> object:
 
 
 def timed_out(consumer: Consumer, options: QueueOptions, message: Message) -> str:
-    """Say that the handler of a message, or the task that it is, ran too long."""
+    """Say that the handler of a message, or the task that it is, ran too long.
+
+    The timeout may be unknown: a task that is another one by now, or gone, where the supervisor looks for it.
+    """
     task = None if consumer.runner is None else consumer.runner.name_of(message.headers_text)
-    return f"TimedOut: {task or consumer.name} ran longer than its timeout of {options.timeout:g} s"
+    length = "" if options.timeout is None else f" of {options.timeout:g} s"
+    return f"TimedOut: {task or consumer.name} ran longer than its timeout{length}"
 
 
 def backoff(options: QueueOptions, read_count: int) -> float:
