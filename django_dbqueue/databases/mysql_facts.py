@@ -200,14 +200,23 @@ def whole_size(table: str) -> Statement:
 
 
 def most_connections() -> Statement:
-    """Read one row: how many connections the server takes of this account."""
-    of_all, of_one = "@@GLOBAL.max_connections", "@@SESSION.max_user_connections"
-    return Statement(f"SELECT LEAST({of_all}, COALESCE(NULLIF({of_one}, 0), {of_all}))", ())
+    """Read one row: how many connections the server takes."""
+    return Statement("SELECT @@GLOBAL.max_connections", ())
 
 
 def connections() -> Statement:
     """Read one row, whose last column is how many connections there are."""
     return Statement("SHOW GLOBAL STATUS LIKE 'Threads_connected'", ())
+
+
+def lower_limits() -> Statement:
+    """Read, where this account has a limit of its own, how many connections it may have, and how many it has."""
+    own = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(USER(), '@', 1)"
+    return Statement(
+        f"SELECT each_one.most, ({own}) FROM (SELECT @@SESSION.max_user_connections AS most) AS each_one "
+        "WHERE each_one.most > 0",
+        (),
+    )
 
 
 def knows_zone(zone: str) -> Statement:
@@ -277,6 +286,7 @@ MYSQL_FACTS: Final = ServerFacts(
         "connections": connections,
         "history metric": history_metric,
         "history status": history_status,
+        "lower limits of connections": lower_limits,
         "most connections": most_connections,
         "oldest transactions": oldest_transactions,
         "time zone": knows_zone,

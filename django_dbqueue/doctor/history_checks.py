@@ -130,9 +130,9 @@ def _expired_before(session: DjangoSession, size: _Size, moment: int) -> int:
     low, high = size.first, size.last + 1
     while low < high:
         middle = (low + high) // 2
-        [(found, archived_at)] = session.fetch(age_sql.first_between(session.server, middle, age_sql.EVERY_ID))
-        if int(archived_at) > moment:
+        found = session.fetch(age_sql.first_between(session.server, middle, age_sql.EVERY_ID))
+        if not found or int(found[0][1]) > moment:  # none: all that was there has been deleted in the meantime
             high = middle
         else:
-            low = int(found) + 1
+            low = int(found[0][0]) + 1
     return low

@@ -53,6 +53,11 @@ def since_last_check(server: Server) -> Statement:
     return Statement(f"SELECT {server.clock_us} - seen_us FROM {server.age} WHERE id = {_ROW}", ())
 
 
+def counted_to(server: Server) -> Statement:
+    """Read the moment before which workers have counted for good what ended; no row before the first count."""
+    return Statement(f"SELECT {server.microseconds.format('settled_to')} FROM {server.progress} WHERE id = 1", ())
+
+
 def slowest_reader(server: Server) -> Statement:
     """Read the position of the slowest reader of the history, lakes among them; NULL if there is none."""
     return Statement(f"SELECT MIN(position) FROM {server.reader}", ())

@@ -13,7 +13,8 @@ from django_dbqueue.history import age_sql
 from django_dbqueue.history.lived_time import LivedTime
 
 PLACES: Final = 50
-"""How many scopes' places are remembered: those of the settings now, and of other settings before."""
+"""How many scopes' places are remembered besides those of the settings now: of workers with other settings, and of
+earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,13 @@ class AgeState:
         """Note how far a scope came, and what went."""
         self.places.pop(scope.key, None)  # so that it comes last
         self.places[scope.key] = place
-        self.places = dict(list(self.places.items())[-PLACES:])
         self.gone_to = max(self.gone_to, *gone, 0)
+
+    def forget_places(self, wanted: Iterable[Scope]) -> None:
+        """Forget the oldest places of scopes that are not wanted. A place of one that is would never come on again."""
+        keys = {scope.key for scope in wanted}
+        for key in [key for key in self.places if key not in keys][:-PLACES]:
+            del self.places[key]
 
     def _columns(self) -> tuple[int, str, str, int, int | None]:
         places = {key: [place.id, place.again_at] for key, place in self.places.items()}

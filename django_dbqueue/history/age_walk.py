@@ -70,7 +70,7 @@ class AgeWalk:
         self._next_at = now + CHECK_EVERY
         if not self._is_at_it and self._is_done_by_another():
             return False
-        lived = self._session.outermost(partial(self._check, max(scope.seconds for scope in wanted)))
+        lived = self._session.outermost(partial(self._check, wanted))
         if lived is None:
             self._next_at = now  # in a minute
             return False
@@ -81,12 +81,18 @@ class AgeWalk:
 
     def _delete_before(self, lived: LivedTime, wanted: list[Scope], age: float | None) -> bool:
         """Delete what has expired; ``age``: that at which all rows have. Return whether more is left."""
+        counted = self._counted_to()
         if age is not None and (there := partitions.existing(self._session)):
-            self._session.outermost(partial(self._expire, there, lived.before(age)))
+            self._session.outermost(partial(self._expire, there, min(lived.before(age), counted)))
             partitions.keep(self._session)
             wanted = [scope for scope in wanted if scope.seconds != age]
-        more = [self._walk(scope, lived) for scope in wanted]
+        more = [self._walk(scope, min(lived.before(scope.seconds), counted)) for scope in wanted]
         return any(more)
+
+    def _counted_to(self) -> int:
+        """Return the moment before which nothing is left to count: the charts would lack a row that went uncounted."""
+        rows = self._session.fetch(age_sql.counted_to(self._session.server))
+        return int(rows[0][0]) - 1 if rows else age_sql.EVERY_ID
 
     def _is_done_by_another(self) -> bool:
         """Return whether somebody has checked lately. Of an idle fleet, each asks this alone, in one statement."""
@@ -104,7 +110,7 @@ class AgeWalk:
         with session.transaction():
             yield bool(session.fetch(archive_sql.lock_mutex(server, history_sql.READERS, wait=wait)))
 
-    def _check(self, age: float) -> LivedTime | None:
+    def _check(self, wanted: list[Scope]) -> LivedTime | None:
         """Check the clock, and remember it; None if somebody else is at it."""
         session = self._session
         with self._alone() as is_alone:
@@ -117,7 +123,8 @@ class AgeWalk:
                 state.insert(session)
                 return state.lived
             state.lived = state.lived.checked(int(now))
-            state.lived = state.lived.since(state.lived.before(age))
+            state.lived = state.lived.since(state.lived.before(max(scope.seconds for scope in wanted)))
+            state.forget_places(wanted)
             state.update(session)
             return state.lived
 
@@ -128,9 +135,9 @@ class AgeWalk:
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
-    def _walk(self, scope: Scope, lived: LivedTime) -> bool:
+    def _walk(self, scope: Scope, before: int) -> bool:
         """Delete what has expired of a scope; return whether it stopped before the first row that is too young."""
-        before, passed = lived.before(scope.seconds), 0
+        passed = 0
         while passed < AT_ONCE:
             try:
                 rows = self._session.outermost(partial(self._pass, scope, before))

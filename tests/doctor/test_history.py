@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue.doctor import history_checks
+from django_dbqueue.doctor.check import Check
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.history import age_walk
-from django_dbqueue.models import HistoryReader
+from django_dbqueue.models import ArchivedMessage, HistoryReader
 from tests.doctor.conftest import examined, levels
 from tests.history.aging import DAY, YEAR, aged, clock_moved, walk
 
@@ -62,6 +68,27 @@ def test_time_that_does_not_count_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
         note, fine = examined()["history-retention"]
     assert (note.level, fine.level) == ("note", "ok")
     assert "gaps of 365 days" in note.found
+
+
+@override_settings(DBQUEUE=SET)
+@pytest.mark.parametrize("check", [history_checks.growth, history_checks.retention], ids=lambda each: each.name)
+def test_rows_that_are_deleted_meanwhile_end_no_check(check: Check) -> None:
+    aged(20, rows=50)
+    read = 0
+
+    def execute(go_on: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        nonlocal read
+        if sql.startswith("SELECT id, ") and ArchivedMessage._meta.db_table in sql:
+            read += 1
+            if read == 4:  # the first and the last have been read, and the halving has begun
+                with connection.cursor() as cursor:
+                    cursor.execute(f"DELETE FROM {ArchivedMessage._meta.db_table}")
+        return go_on(sql, *rest)
+
+    with connection.execute_wrapper(execute):
+        found = list(check.examine(ExaminedDatabase.at(connection)))
+    assert read > 4
+    assert [finding.level for finding in found] == ["ok"]
 
 
 def test_without_a_retention_it_is_not_checked() -> None:

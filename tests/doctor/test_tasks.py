@@ -148,3 +148,14 @@ def test_queues_in_tasks_that_no_worker_serves_are_a_warning_while_some_worker_l
     assert levels(examined(), "task-queues") == ["warning"], "it is gone"
     worker(3, queues="jobs", beat_every=10_000)
     assert levels(examined(), "task-queues") == ["ok"]
+
+
+class Elsewhere:
+    def db_for_write(self, model: Any, **_hints: Any) -> str | None:
+        return "elsewhere" if model is Message else None
+
+
+@override_settings(DATABASE_ROUTERS=["tests.doctor.test_tasks.Elsewhere"])
+def test_a_database_that_no_task_is_sent_to_is_not_asked_for_their_queues() -> None:
+    worker(1, queues="default", beat_every=10_000)
+    assert "task-queues" not in examined("default")
