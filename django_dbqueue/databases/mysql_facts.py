@@ -13,6 +13,7 @@ from typing import Any, Final
 from django_dbqueue.databases import facts
 from django_dbqueue.databases.facts import ON, Examined, Judgement, ServerFacts
 from django_dbqueue.databases.query_plans import mysql_plan
+from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
 from django_dbqueue.databases.statement import Statement, holes
 
 ENGINES: Final = (
@@ -211,12 +212,8 @@ def connections() -> Statement:
 
 def lower_limits() -> Statement:
     """Read, where this account has a limit of its own, how many connections it may have, and how many it has."""
-    own = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(USER(), '@', 1)"
-    return Statement(
-        f"SELECT each_one.most, ({own}) FROM (SELECT @@SESSION.max_user_connections AS most) AS each_one "
-        "WHERE each_one.most > 0",
-        (),
-    )
+    own, limit = "USER = SUBSTRING_INDEX(USER(), '@', 1)", "@@SESSION.max_user_connections"
+    return Statement(f"SELECT {limit}, COUNT(*) FROM {MYSQL_PROCESS_LIST} WHERE {own} HAVING {limit} > 0", ())
 
 
 def knows_zone(zone: str) -> Statement:

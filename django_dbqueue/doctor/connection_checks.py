@@ -57,24 +57,7 @@ def connections(database: ExaminedDatabase) -> Iterable[Finding]:
         "used": used,
         "most": most,
     }
-    found = _(
-        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
-        "connections to this database; the server takes %(most)s, and has %(used)s now."
-    )
-    do = _(
-        "Run fewer processes or threads, or raise max_connections. A thread connects when its handler first uses the "
-        "database."
-    )
-    if not is_of_all:
-        found = _(
-            "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to "
-            "%(need)s connections to this database; the server takes %(most)s of this account or to this database, "
-            "and has %(used)s such now."
-        )
-        do = _(
-            "Run fewer processes or threads, or raise the limit of the account or of the database. A thread connects "
-            "when its handler first uses the database."
-        )
+    found, do = _of_all() if is_of_all else _of_some()
     others = max(0, used - OWN * len(workers))  # which a living process has in any case
     if need > most or used > NEARLY_ALL * most:
         yield warning(found % words, do)
@@ -82,6 +65,27 @@ def connections(database: ExaminedDatabase) -> Iterable[Finding]:
         yield note(found % words, do)
     else:
         yield fine(found % words)
+
+
+def _of_all() -> tuple[str, str]:
+    return _(
+        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
+        "connections to this database; the server takes %(most)s, and has %(used)s now."
+    ), _(
+        "Run fewer processes or threads, or raise max_connections. A thread connects when its handler first uses the "
+        "database."
+    )
+
+
+def _of_some() -> tuple[str, str]:
+    return _(
+        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
+        "connections to this database; the server takes %(most)s of this account or to this database, and has %(used)s "
+        "such now."
+    ), _(
+        "Run fewer processes or threads, or raise the limit of the account or of the database. A thread connects when "
+        "its handler first uses the database."
+    )
 
 
 def _narrowest(database: ExaminedDatabase) -> _Limit:

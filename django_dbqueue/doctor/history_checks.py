@@ -12,17 +12,18 @@ from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.history import age_sql, history_sql
-from django_dbqueue.history.age_state import AgeState, scopes
+from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, scopes
 from django_dbqueue.history.lived_time import SECOND
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.states.counts import grouped
 
 LARGE: Final = 1_000_000
 """Rows from which a history that nothing makes smaller is worth a note."""
-DAY: Final = 86_400 * SECOND
+HOUR: Final = 3_600 * SECOND
+DAY: Final = 24 * HOUR
 DAYS: Final = 7
 """Over which the growth is measured."""
-LEAST: Final = DAY / 24
+LEAST: Final = HOUR
 """A shorter time says nothing of a day."""
 LATE: Final = 2 * DAY
 """How long after its time an expired row is deleted at the latest, where workers run."""
@@ -91,8 +92,30 @@ def retention(database: ExaminedDatabase) -> Iterable[Finding]:
     until = _expired_before(session, size, size.now - int(wanted[0].seconds * SECOND) - LATE)
     held = [row for row in session.fetch(history_sql.readers(session.server)) if int(row[1]) + 1 < until]
     yield from _held(held)
-    if not held:
+    ahead = _ahead(session, size, state, wanted)
+    yield from ahead
+    if not held and not ahead:
         yield fine(_("No reader of the history keeps rows that are older than their history_retention."))
+
+
+def _ahead(session: DjangoSession, size: _Size, state: AgeState | None, wanted: Iterable[Scope]) -> list[Finding]:
+    """Return what keeps the rows behind a place, if that is a row from the future."""
+    places = {state.places.get(scope.key, WalkPlace()).id for scope in wanted} if state is not None else set()
+    first = [session.fetch(age_sql.first_between(session.server, place + 1, age_sql.EVERY_ID)) for place in places]
+    late = [(moment, row) for found in first for row, moment in found if int(moment) > size.now + HOUR]
+    if not late:
+        return []
+    moment, row = max(late)
+    return [
+        warning(
+            _(
+                "The row %(id)s of the history was archived while the clock was ahead: neither it nor any behind it is "
+                "deleted by age before %(days)s days have passed."
+            )
+            % {"id": grouped(int(row)), "days": grouped(-(-(int(moment) - size.now) // DAY))},
+            _("If that is too long, correct archived_at of such rows with SQL."),
+        )
+    ]
 
 
 def _held(held: list[tuple[object, ...]]) -> Iterator[Finding]:

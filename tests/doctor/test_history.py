@@ -14,6 +14,7 @@ from django_dbqueue.doctor.check import Check
 from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.history import age_walk
 from django_dbqueue.models import ArchivedMessage, HistoryReader
+from django_dbqueue.states.counts import grouped
 from tests.doctor.conftest import examined, levels
 from tests.history.aging import DAY, YEAR, aged, clock_moved, walk
 
@@ -56,6 +57,22 @@ def test_a_reader_that_keeps_expired_rows_is_a_warning() -> None:
     assert "forget --reader slow" in finding.do
     HistoryReader.objects.update(position=rows[-1])
     assert levels(examined(), "history-retention") == ["ok"]
+
+
+@override_settings(DBQUEUE=SET)
+def test_a_row_from_the_future_that_keeps_those_behind_it_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(age_walk, "OTHERS_CHECK", 0)
+    walk(7 * DAY)
+    aged(20)
+    row = aged(-9.5)[0]
+    aged(20)
+    walk(7 * DAY)
+    [finding] = examined()["history-retention"]
+    assert finding.level == "warning"
+    assert f"The row {grouped(row)} of the history" in finding.found
+    assert "before 10 days have passed" in finding.found
+    with clock_moved(10 * DAY):
+        assert "warning" not in levels(examined(), "history-retention")
 
 
 @override_settings(DBQUEUE=SET)

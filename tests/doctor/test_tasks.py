@@ -8,9 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue.doctor import task_checks
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import DbNow
@@ -155,7 +157,9 @@ class Elsewhere:
         return "elsewhere" if model is Message else None
 
 
-@override_settings(DATABASE_ROUTERS=["tests.doctor.test_tasks.Elsewhere"])
 def test_a_database_that_no_task_is_sent_to_is_not_asked_for_their_queues() -> None:
     worker(1, queues="default", beat_every=10_000)
-    assert "task-queues" not in examined("default")
+    database = ExaminedDatabase.at(connection)
+    assert [each.level for each in task_checks.queues.examine(database)] == ["warning"]
+    with override_settings(DATABASE_ROUTERS=["tests.doctor.test_tasks.Elsewhere"]):
+        assert list(task_checks.queues.examine(database)) == []
