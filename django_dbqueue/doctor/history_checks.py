@@ -91,7 +91,7 @@ def retention(database: ExaminedDatabase) -> Iterable[Finding]:
         )
     until = _expired_before(session, size, size.now - int(wanted[0].seconds * SECOND) - LATE)
     held = [row for row in session.fetch(history_sql.readers(session.server)) if int(row[1]) + 1 < until]
-    yield from _held(held)
+    yield from _held(held, database.alias)
     ahead = _ahead(session, size, state, wanted)
     yield from ahead
     if not held and not ahead:
@@ -118,12 +118,13 @@ def _ahead(session: DjangoSession, size: _Size, state: AgeState | None, wanted: 
     ]
 
 
-def _held(held: list[tuple[object, ...]]) -> Iterator[Finding]:
+def _held(held: list[tuple[object, ...]], alias: str) -> Iterator[Finding]:
     for name, position, *_moments in held[:1]:
         yield warning(
             _("Rows of the history stay beyond their history_retention: %(name)s has read it up to id %(id)s only.")
             % {"name": name, "id": grouped(int(str(position)))},
-            _("Let it continue; if it will not come back: %s") % f"queue_pipeline forget --reader {name}",
+            _("Let it continue; if it will not come back: %s")
+            % f"manage.py queue_pipeline forget --database {alias} --reader {name}",
         )
 
 
