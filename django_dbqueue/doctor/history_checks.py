@@ -89,7 +89,8 @@ def retention(database: ExaminedDatabase) -> Iterable[Finding]:
             )
             % (state.lived.unseen * SECOND / DAY),
         )
-    until = _expired_before(session, size, size.now - int(wanted[0].seconds * SECOND) - LATE)
+    shortest = min(scope.seconds for scope in wanted)
+    until = _expired_before(session, size, size.now - int(shortest * SECOND) - LATE)
     held = [row for row in session.fetch(history_sql.readers(session.server)) if int(row[1]) + 1 < until]
     yield from _held(held, database.alias)
     ahead = _ahead(session, size, state, wanted)

@@ -6,10 +6,12 @@ that may be set between two statements.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import InOrder, Statement
+from django_dbqueue.databases.statement import InOrder, Statement, holes
 
 EVERY_ID: Final = 2**63 - 1
 _ROW: Final = 1
@@ -69,6 +71,15 @@ def window(server: Server, after: int, upto: int, limit: int) -> Statement:
         f"SELECT id, queue, {server.microseconds.format('archived_at')} FROM {server.archived} "
         "WHERE id > %s AND id <= %s ORDER BY id LIMIT %s",
         (after, upto, limit),
+    )
+
+
+def lock_rows(server: Server, ids: Sequence[int]) -> Statement:
+    """Lock those of the rows that nobody else has locked."""
+    return InOrder(
+        f"SELECT id FROM {server.archived}{server.use[Index.PRIMARY]} WHERE id IN ({holes(len(ids))}) "
+        f"ORDER BY id{server.skip_locked}",
+        tuple(ids),
     )
 
 

@@ -171,7 +171,7 @@ class AgeWalk:
             if not old:
                 return 0
             expired = [int(row[0]) for row in old if scope.has(row[1])]
-            self._doomed = self._left.without(session, expired)
+            self._doomed = self._locked(self._left.without(session, expired))
             last = int(old[-1][0])
             if len(self._doomed) == len(old):
                 session.run(history_sql.delete_history(session.server, place.id, last))
@@ -183,6 +183,17 @@ class AgeWalk:
             state.move(scope, WalkPlace(last, again_at), self._doomed)
             state.update(session)
             return len(old)
+
+    def _locked(self, ids: Sequence[int]) -> list[int]:
+        """Lock rows; return those that nobody else has locked.
+
+        A row of the project's that is to point to one, by a foreign key, locks it until its transaction ends: to wait
+        for that would keep this worker from claiming.
+        """
+        if not self._session.server.skip_locked:
+            return [*ids]
+        statements = [age_sql.lock_rows(self._session.server, some) for some in chunks(ids, MAX_IDS)]
+        return [int(row[0]) for each in statements for row in self._session.fetch(each)]
 
     def _delete(self, ids: Sequence[int]) -> None:
         server = self._session.server

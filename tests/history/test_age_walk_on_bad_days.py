@@ -129,6 +129,26 @@ def test_while_another_one_is_at_it_a_worker_leaves_it_to_it(monkeypatch: pytest
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="Has one lock, for which everybody waits")
+def test_a_row_that_somebody_has_locked_is_passed_without_waiting(
+    other_connection: BaseDatabaseWrapper, session: Any
+) -> None:
+    rows = aged(20, rows=8)
+    wait = "lock_timeout = '2s'" if connection.vendor == "postgresql" else "innodb_lock_wait_timeout = 2"
+    with session.cursor() as own, other_connection.cursor() as others:
+        own.execute(f"SET SESSION {wait}")
+        others.execute("BEGIN")
+        others.execute(f"SELECT id FROM {TABLE} WHERE id = {rows[4]} FOR UPDATE")
+        walk(7 * DAY)
+        assert ids() == [rows[4]]
+        others.execute("ROLLBACK")
+    walk(7 * DAY)
+    assert ids() == [rows[4]]
+    with clock_moved(DAY + 3_600):
+        walk(7 * DAY)
+    assert ids() == []
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="Has one lock, for which everybody waits")
 def test_while_a_purge_runs_a_worker_does_not_wait(other_connection: BaseDatabaseWrapper) -> None:
     aged(20)
     walk(30 * DAY)
