@@ -117,13 +117,13 @@ class AgeWalk:
             if not is_alone:
                 return None
             [(now,)] = session.fetch(age_sql.clock(session.server))
-            state = AgeState.read(session)
+            state, age = AgeState.read(session), max(scope.seconds for scope in wanted)
             if state is None:
-                state = AgeState(first_reading(session, int(now)).checked(int(now)))
+                state = AgeState(first_reading(session, int(now), age).checked(int(now)))
                 state.insert(session)
                 return state.lived
             state.lived = state.lived.checked(int(now))
-            state.lived = state.lived.since(state.lived.before(max(scope.seconds for scope in wanted)))
+            state.lived = state.lived.since(state.lived.before(age))
             state.forget_places(wanted)
             state.update(session)
             return state.lived

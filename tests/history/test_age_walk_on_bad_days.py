@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ from django_dbqueue.history.age_state import AgeState
 from django_dbqueue.history.age_walk import AgeWalk
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.models import ArchivedMessage, HistoryAge, HistoryReader, Message
+from django_dbqueue.models.fields import clock
 from tests.factories import QUEUE, done
 from tests.history.aging import DAY, SESSION, YEAR, aged, clock_moved, small_windows, walk
 from tests.refusing import pointing_to, refusing
-from tests.spark.archives import ids
+from tests.spark.archives import archive_by_and_by, ids
 
 __all__ = ["small_windows"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_windows")]
@@ -50,6 +52,18 @@ def test_a_clock_that_jumps_by_a_year_deletes_little_and_nothing_when_it_is_back
     with clock_moved(YEAR):
         walk(7 * DAY)
     assert ids() == [*kept, now, later]
+
+
+def test_a_jump_that_no_worker_has_seen_is_found_whatever_else_took_longer() -> None:
+    HistoryAge.objects.all().delete()
+    now = clock("default")
+    archive_by_and_by(31, begin=now - timedelta(days=1_500), step=timedelta(days=30))
+    archive_by_and_by(1, begin=now - timedelta(days=50), step=timedelta(days=30), first=32)
+    archive_by_and_by(32, begin=now - timedelta(days=32), step=timedelta(days=1), first=33)
+    archive_by_and_by(1, begin=now + timedelta(days=365), step=timedelta(days=1), first=65)
+    with clock_moved(YEAR):
+        walk(40 * DAY)
+    assert ids() == [*range(33, 66)]
 
 
 def test_where_no_worker_has_checked_the_clock_what_is_old_goes_all_the_same() -> None:
