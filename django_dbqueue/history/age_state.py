@@ -52,36 +52,40 @@ def longest(default: float | None, named: Mapping[str, float | None]) -> float |
     return max((one for one in every if one is not None), default=None) if None not in every else None
 
 
-def first_reading(session: Session, now: int, age: float) -> LivedTime:
-    """Return what is known before anybody has checked the clock: somebody read it for each row that was archived.
+def read_from_rows(session: Session, lived: LivedTime | None, now: int, age: float) -> LivedTime:
+    """Return what is known after a time in which nobody has checked the clock: somebody read it for each row of then.
+
+    ``lived``: what was known before, None if nobody has ever checked it.
 
     The greatest step from one row to the next, of those that ended less than ``age`` seconds ago, is a gap, if it is
     longer than what counts of one. The longest stretch is halved until it is a step: no other has a greater one then.
     """
-    server = session.server
+    server, since, gaps = session.server, lived.seen if lived else 0, lived.gaps if lived else ()
     first = session.fetch(age_sql.first_between(server, 0, age_sql.EVERY_ID))
     last = session.fetch(age_sql.last_between(server, 0, age_sql.EVERY_ID))
     if not first or not last:
-        return LivedTime(now)
+        return lived or LivedTime(now)
     [(low, begin)], [(high, end)] = first, last
-    seen = min(now, int(end))
+    begin, end = max(int(begin), since), max(int(end), since)
+    seen = min(now, end)
     horizon = seen - int(age * SECOND)
     stretches = [(begin - end, low, begin, high, end)]
     for _half in range(HALVED):
         _length, low, begin, high, end = stretches[0]
         if end - begin <= most_of_a_gap(age):
-            return LivedTime(seen)
+            return LivedTime(seen, gaps)
         middle = (low + high) // 2
         between = session.fetch(age_sql.first_between(server, max(middle, low + 1), high))
         between = between or session.fetch(age_sql.last_between(server, low + 1, middle))
         if not between:
             break
         [(found, moment)] = between
+        moment = max(int(moment), since)
         heapreplace(stretches, (moment - end, found, moment, high, end))
         if moment > horizon:
             heappush(stretches, (begin - moment, low, begin, found, moment))
     _length, _low, begin, _high, end = stretches[0]
-    return LivedTime(seen, ((int(begin), int(end)),))
+    return LivedTime(seen, (*gaps, (begin, end)))
 
 
 @dataclass(frozen=True, slots=True)

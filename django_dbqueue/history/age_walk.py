@@ -23,8 +23,8 @@ from django.db import DatabaseError
 
 from django_dbqueue.databases.statement import MAX_IDS, Statement, chunks
 from django_dbqueue.history import age_sql, history_sql, partitions
-from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, first_reading, longest, scopes
-from django_dbqueue.history.lived_time import SECOND, LivedTime
+from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, longest, read_from_rows, scopes
+from django_dbqueue.history.lived_time import SECOND, UNSEEN, LivedTime
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.lifecycle.left_behind import LeftBehind
@@ -116,13 +116,15 @@ class AgeWalk:
         with self._alone() as is_alone:
             if not is_alone:
                 return None
-            [(now,)] = session.fetch(age_sql.clock(session.server))
-            state, age = AgeState.read(session), max(scope.seconds for scope in wanted)
+            [(moment,)] = session.fetch(age_sql.clock(session.server))
+            now, state, age = int(moment), AgeState.read(session), max(scope.seconds for scope in wanted)
             if state is None:
-                state = AgeState(first_reading(session, int(now), age).checked(int(now)))
+                state = AgeState(read_from_rows(session, None, now, age).checked(now))
                 state.insert(session)
                 return state.lived
-            state.lived = state.lived.checked(int(now))
+            if now - state.lived.seen > UNSEEN:
+                state.lived = read_from_rows(session, state.lived, now, age)
+            state.lived = state.lived.checked(now)
             state.lived = state.lived.since(state.lived.before(age))
             state.forget_places(wanted)
             state.update(session)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F
 
 from django_dbqueue.history import age_walk, history_sql
 from django_dbqueue.history.age_state import AgeState
@@ -52,6 +53,18 @@ def test_a_clock_that_jumps_by_a_year_deletes_little_and_nothing_when_it_is_back
     with clock_moved(YEAR):
         walk(7 * DAY)
     assert ids() == [*kept, now, later]
+
+
+def test_rows_of_a_time_without_a_retention_go_at_their_age() -> None:
+    HistoryAge.objects.update(seen_us=F("seen_us") - int(60 * DAY) * 1_000_000)
+    for days in range(40, -1, -1):
+        aged(days)
+    walk(7 * DAY)
+    left = len(ids())
+    assert left <= 8
+    with clock_moved(30 * DAY):
+        walk(7 * DAY)
+    assert len(ids()) >= left - 2, "where nobody archives, little of the time counts"
 
 
 def test_a_jump_that_no_worker_has_seen_is_found_whatever_else_took_longer() -> None:
