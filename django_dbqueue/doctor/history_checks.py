@@ -93,13 +93,15 @@ def retention(database: ExaminedDatabase) -> Iterable[Finding]:
     until = _expired_before(session, size, size.now - int(shortest * SECOND) - LATE)
     held = [row for row in session.fetch(history_sql.readers(session.server)) if int(row[1]) + 1 < until]
     yield from _held(held, database.alias)
-    ahead = _ahead(session, size, state, wanted)
-    yield from ahead
-    if not held and not ahead:
+    future = _from_the_future(session, size, state, wanted)
+    yield from future
+    if not held and not future:
         yield fine(_("No reader of the history keeps rows that are older than their history_retention."))
 
 
-def _ahead(session: DjangoSession, size: _Size, state: AgeState | None, wanted: Iterable[Scope]) -> list[Finding]:
+def _from_the_future(
+    session: DjangoSession, size: _Size, state: AgeState | None, wanted: Iterable[Scope]
+) -> list[Finding]:
     """Return what keeps the rows behind a place, if that is a row from the future."""
     places = {state.places.get(scope.key, WalkPlace()).id for scope in wanted} if state is not None else set()
     first = [session.fetch(age_sql.first_between(session.server, place + 1, age_sql.EVERY_ID)) for place in places]

@@ -91,7 +91,7 @@ def test_time_that_does_not_count_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
 
 @override_settings(DBQUEUE=SET)
 @pytest.mark.parametrize("check", [history_checks.growth, history_checks.retention], ids=lambda each: each.name)
-def test_rows_that_are_deleted_meanwhile_end_no_check(check: Check) -> None:
+def test_rows_that_are_deleted_during_a_check_do_not_end_it(check: Check) -> None:
     aged(20, rows=50)
     read = 0
 

@@ -157,7 +157,7 @@ class Elsewhere:
         return "elsewhere" if model is Message else None
 
 
-def test_a_database_that_no_task_is_sent_to_is_not_asked_for_their_queues() -> None:
+def test_where_no_task_is_sent_their_queues_are_not_examined() -> None:
     worker(1, queues="default", beat_every=10_000)
     database = ExaminedDatabase.at(connection)
     assert [each.level for each in task_checks.queues.examine(database)] == ["warning"]
