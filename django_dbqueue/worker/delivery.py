@@ -129,6 +129,21 @@ class Delivery:
         made = self.claimed.made
         return self.superseded or (made is not None and bool(made.lease_lost))
 
+    def cut_followers(self, *shelves: deque[Delivery]) -> list[Delivery]:
+        """Return those that were to follow it, also from shelves on which they wait to begin; they follow no more."""
+        if self.followers is None:
+            return []
+        row = self.followers
+        cut: list[Delivery] = []
+        for shelf in shelves:
+            behind = [each for each in shelf if each.followers is row and each is not self]
+            for each in behind:
+                shelf.remove(each)
+            cut += behind
+        cut += row.waiting
+        row.waiting.clear()
+        return cut
+
     def lose(self, verb: str) -> None:
         """Tell the handler and any listeners, once, that the claim is lost; ``verb`` is what discovered it."""
         message = self.message
