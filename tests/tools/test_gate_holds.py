@@ -26,7 +26,16 @@ OF_THE_WORKER = {
     for each in (
         *("batches", "coroutines", "forks", "group_rates", "groups_in_a_row", "heartbeat", "hostile_handlers"),
         *("last_words", "late_signals", "liveness", "loop_resources", "memory", "order", "pauses"),
-        *("recycled_by_memory", "recycling", "schedules", "speech", "statistics", "supervisor", "unserved_queues"),
+        *(
+            "recycled_by_memory",
+            "recycling",
+            "schedules",
+            "speech",
+            "statistics",
+            "successors",
+            "supervisor",
+            "unserved_queues",
+        ),
     )
 }
 """What a worker does by itself, or by statements that other tests ask these servers for."""
