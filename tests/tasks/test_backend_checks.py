@@ -78,6 +78,9 @@ class Array:
     def __eq__(self, other: object) -> bool:
         raise ValueError("the truth value of an array is ambiguous")
 
+    def __repr__(self) -> str:
+        return "Array()"
+
 
 @pytest.mark.parametrize(
     "wrong",

@@ -87,6 +87,11 @@ def test_each_promise_has_a_test_whatever_is_changed(held: Held) -> None:
         assert any(_is_among(test, names) for test in tests), number
 
 
+def test_no_name_of_a_test_has_an_address_in_it_which_differs_in_each_process(cases: dict[str, list[Case]]) -> None:
+    """pytest-xdist refuses to begin: its processes collect different tests."""
+    assert [case.name for case in chain(*cases.values()) if " at 0x" in case.name] == []
+
+
 def test_what_is_tested_once_is_there_where_it_is_tested(cases: dict[str, list[Case]]) -> None:
     on_sqlite = {case.name for case in cases["sqlite"]}
     assert [case.name for case in chain(*cases.values()) if "once" in case.marks and case.name not in on_sqlite] == []
