@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Final
 
+from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import Error
 
@@ -79,6 +80,17 @@ class StoredResult(AnyResult):
                 "keep_results was over."
             )
         return value
+
+    def cancel(self, reason: str = "by its sender", *, by: str | None = None) -> None:
+        """Cancel the task: FAILED, and interrupted if it runs. NotCancelled says of one that has ended, how.
+
+        It joins the caller's transaction. ``by`` is the person who does it. This object stays as it was: refresh it.
+        """
+        Message.objects.cancel(int(self.id), reason=reason, by=by, using=db_alias(Message))
+
+    async def acancel(self, reason: str = "by its sender", *, by: str | None = None) -> None:
+        """Run ``cancel`` from async code."""
+        await sync_to_async(self.cancel)(reason, by=by)
 
     def __repr__(self) -> str:
         unread = isinstance(self._enqueued_at, Message)
