@@ -22,7 +22,7 @@ from django_dbqueue.exceptions import ResultForgotten, UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.archived_message import outcome_of
-from django_dbqueue.statements.events_sql import ATTEMPTS, RESULT_FORGOTTEN
+from django_dbqueue.statements.events_sql import ATTEMPTS, CANCELLED, RESULT_FORGOTTEN
 from django_dbqueue.states.table import Stage
 from django_dbqueue.tasks.compat import (
     AnyResult,
@@ -210,7 +210,7 @@ def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
     message_id = row.pk if isinstance(row, Message) else row.message_id
     status, (args, kwargs) = _status(row), _readable_arguments(row)
     attempts = _attempts(message_id, using) if row.read_count or row.error or row.crashes else []
-    workers = [each.worker or "" for each in attempts]
+    workers = [each.worker or "" for each in attempts if each.worker or each.kind != CANCELLED]
     last = row.claimed_at
     if status in (TaskResultStatus.RUNNING, TaskResultStatus.SUCCESSFUL):
         workers.append(_worker(row, using))

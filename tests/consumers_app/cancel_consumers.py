@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from django_dbqueue import consumer
@@ -67,9 +68,15 @@ def _until(message: Message) -> None:
         time.sleep(0.01)
 
 
+def _tell_deadline(message: Message) -> None:
+    deadline, now = message.deadline, datetime.now(UTC)
+    until = None if deadline is None else (deadline - now).total_seconds()
+    note("deadline", message, remaining=message.remaining(), until=until)
+
+
 DEEDS: dict[str, Callable[[Message], None]] = {
     "spin": _spin, "pass by": _pass_by_exceptions, "swallow": _swallow, "hang": _hang, "ask": _ask, "step": _step,
-    "return": _return_when_lost, "write": _write, "until": _until,
+    "return": _return_when_lost, "write": _write, "until": _until, "deadline": _tell_deadline,
 }  # fmt: skip
 
 
@@ -85,6 +92,7 @@ def _noting(message: Message) -> Iterator[None]:
 
 
 @consumer("cancelled", max_reads=3)
+@consumer("cancelled-timed", max_reads=3, timeout=600)
 @consumer("cancelled-unbearing", max_reads=3, interruptible=False)
 @consumer("cancelled-transactional", max_reads=3, transactional=True)
 def run_until_cancelled(message: Message) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from django_dbqueue.models import Message, MessageEvent, Queue
+from django_dbqueue import Envelope, flow
+from django_dbqueue.lifecycle import calls
+from django_dbqueue.models import Flow, Message, MessageEvent, Queue
 from django_dbqueue.statements.events_sql import CANCELLED
-from tests.process.conftest import WorkerProcess, wait_until
+from tests.process.conftest import PATIENCE, WorkerProcess, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -180,3 +182,48 @@ def test_a_requeue_at_once_runs_it_again_and_the_first_run_is_interrupted_all_th
     worker.wait_for("begin", message.pk, times=2)
     worker.wait_for("raised", message.pk)
     assert Message.objects.get(pk=message.pk).status == "run"
+
+
+def test_a_canceller_that_dies_before_its_call_has_cancelled_and_the_lease_tells_the_worker(
+    start_worker: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = Message.objects.enqueue({"do": "spin"}, queue="cancelled", lease=3)
+    worker = start_worker("--queues", "cancelled", "--grace", "600")
+    worker.wait_for("begin", message.pk)
+
+    def die(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(calls, "_call", die)
+        with pytest.raises(SystemExit):
+            cancel(message)
+    assert_cancelled(message)
+    [raised] = worker.wait_for("raised", message.pk)
+    assert (raised["kind"], raised["why"]) == (INTERRUPTED, "Cancelled by ann: the wrong file")
+    assert_cancelled(message)
+
+
+def test_a_flow_that_is_cancelled_interrupts_what_runs_of_it(start_worker: Start) -> None:
+    with flow("import") as f:
+        part = f.enqueue(Envelope({"do": "spin"}, lease=LEASE), queue="cancelled")
+        f.enqueue(Envelope({"do": "spin"}), queue="cancelled", after=part)
+    worker = start_worker("--queues", "cancelled", "--grace", "600")
+    worker.wait_for("begin", part.first)
+    assert Flow.objects.cancel(f.id, reason="the wrong file", by="ann") == 2
+    [raised] = worker.wait_for("raised", part.first)
+    assert (raised["kind"], raised["why"]) == (INTERRUPTED, "Dropped by ann: the wrong file")
+    assert Message.objects.done("cancelled").count() == 2
+
+
+def test_a_handler_is_asked_by_its_deadline(start_worker: Start) -> None:
+    with_one, without = (
+        Message.objects.enqueue({"do": "deadline"}, queue=queue) for queue in ("cancelled-timed", "cancelled")
+    )
+    worker = start_worker("--queues", "cancelled,cancelled-timed", "--max-messages", "2")
+    [of_one] = worker.wait_for("deadline", with_one.pk)
+    assert 0 < of_one["remaining"] <= 600
+    assert abs(of_one["until"] - of_one["remaining"]) < PATIENCE
+    [of_none] = worker.wait_for("deadline", without.pk)
+    assert (of_none["remaining"], of_none["until"]) == (None, None)
+    assert worker.ended() == 0, worker.output
