@@ -120,7 +120,7 @@ OPTIONS: Final = (
     Option(
         "interruptible", _ALL, YES_OR_NO, True,
         "whether a function that runs in a thread is interrupted when its message is cancelled, by an exception "
-        "between any two of its lines, [see below](#interruptible)",
+        "between any two of its lines, [or not](settings.md#interruptible)",
         of_queue="interruptible",
     ),
     Option(
