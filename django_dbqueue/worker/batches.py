@@ -113,6 +113,11 @@ def _in_parts(deliveries: Sequence[Delivery], within: Within) -> list[Ended]:
     parts = [list(deliveries)]
     while parts:
         part = parts.pop()
+        if cancelled := [each for each in part if each.cancelled_at is not None]:
+            ended += _failed(cancelled, MessageCancelled())
+            part = [each for each in part if each.cancelled_at is None]
+            if not part:
+                continue
         if behind := _behind_a_failure(part, ended):
             ended += behind
             part = [each for each in part if each not in {one.delivery for one in behind}]

@@ -76,12 +76,8 @@ class Heartbeat(threading.Thread):
     def _turn(self) -> None:
         if os.getppid() != self._parent:
             self._orphaned()
-        for due in (
-            self._extend_due,
-            self._beat_if_due,
-            self._check_if_called,
-        ):  # one that keeps failing doesn't hold up the other
-            self._try(due)
+        for due in (self._extend_due, self._beat_if_due, self._check_if_called):
+            self._try(due)  # one that keeps failing doesn't hold up the others
         self._stirred.wait(_AFTER_TROUBLE if self._troubles else self._nap())
         self._stirred.clear()
 

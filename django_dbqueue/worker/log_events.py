@@ -75,9 +75,10 @@ def ended(ends: Iterable[tuple[Delivery, Verdict]]) -> None:
 def cancelled(delivery: Delivery, why: str) -> None:
     """Log that something which this worker holds was cancelled, by whom and why."""
     message = delivery.message
-    what = "it had not begun" if delivery.started_at is None else f"{delivery.name} is interrupted"
+    when = "before it began" if delivery.started_at is None else f"while {delivery.name} runs it"
     _log(
-        logging.WARNING, "cancelled", "message %s of %s: %s (%s)", message.pk, message.queue, what, _first_line(why),
+        logging.WARNING, "cancelled", "message %s of %s was cancelled %s (%s)",
+        message.pk, message.queue, when, _first_line(why),
         queue=message.queue, message_id=message.pk, handler=delivery.name,
     )  # fmt: skip
 

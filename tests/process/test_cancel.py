@@ -52,7 +52,7 @@ def test_a_handler_in_a_thread_is_interrupted_and_its_child_goes_on(start_worker
     [next_one] = worker.wait_for("begin", after.pk)
     assert next_one["pid"] == begun["pid"]
     assert_cancelled(message)
-    worker.wait_for_output("is interrupted (Cancelled by ann: the wrong file)")
+    worker.wait_for_output("run_until_cancelled runs it (Cancelled by ann: the wrong file)")
 
 
 def test_a_coroutine_is_cancelled_and_its_child_goes_on(start_worker: Start) -> None:
@@ -142,7 +142,7 @@ def test_of_a_list_only_the_message_ends_and_the_handler_when_all_of_them_have(
     worker = start_worker("--queues", "cancelled-list", "--max-messages", "4")
     worker.wait_for("begin", times=2)
     cancel(second)
-    worker.wait_for_output(f"message {second.pk} of cancelled-list")
+    worker.wait_for_output(f"message {second.pk} of cancelled-list was cancelled")
     gate.touch()
     worker.wait_for("end", first.pk)
     wait_until(lambda: Message.objects.get(pk=first.pk).status == "y", "the ack of the other")
@@ -166,7 +166,7 @@ def test_what_was_fetched_ahead_never_begins(start_worker: Start, tmp_path: Path
     waiting = send()
     wait_until(lambda: Message.objects.get(pk=waiting.pk).status == "run", "its claim")
     cancel(waiting)
-    worker.wait_for_output(f"message {waiting.pk} of cancelled: it had not begun")
+    worker.wait_for_output(f"message {waiting.pk} of cancelled was cancelled before it began")
     gate.touch()
     after = send("return", "cancelled")
     worker.wait_for("begin", after.pk)

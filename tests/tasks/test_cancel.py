@@ -55,7 +55,7 @@ def test_an_async_task_that_runs_is_cancelled_and_its_child_goes_on(
     result.refresh()
     assert (result.status, result.attempts) == ("FAILED", 1)
     assert all(result.worker_ids)
-    worker.wait_for_output("tests.tasks_app.odd_jobs.wait_to_be_cancelled is interrupted")
+    worker.wait_for_output("tests.tasks_app.odd_jobs.wait_to_be_cancelled runs it (Cancelled: too late)")
     after = jobs.add.using(queue_name="jobs").enqueue(1, 2)
     wait_until(lambda: Message.objects.get(pk=int(after.id)).status == "y", "the next one")
     assert "still runs" not in worker.output
