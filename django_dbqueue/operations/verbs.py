@@ -16,6 +16,7 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.statements import moves_sql
+from django_dbqueue.statements.events_sql import CANCELLED, CANCELS
 from django_dbqueue.states.table import Stage
 
 if TYPE_CHECKING:
@@ -170,7 +171,9 @@ VERBS: Final = {
                 "is replaced."
             ),
             done="Cancelled: %(reason)s",
-            move=lambda server, reason, actor: moves_sql.cancel(server, _kept(reason), actor=actor),
+            move=lambda server, reason, actor: moves_sql.reject(
+                server, _kept(reason), CANCELS, actor=actor, kind=CANCELLED
+            ),
             stored_text=stored_texts.CANCELLED,
         ),
         Verb(

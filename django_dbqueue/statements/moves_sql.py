@@ -20,7 +20,6 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Change, Claim, EventRecord, InOrder, Params, Statement
 from django_dbqueue.statements.events_sql import (
-    CANCELLED,
     CANCELS,
     DIED,
     DROPPED,
@@ -89,14 +88,11 @@ def rescue(server: Server, error: str) -> Change:
     return _back(server, RESCUED, "due_at", (), "crashes + 1", error, LOST)
 
 
-def reject(server: Server, error: str, exception: str = REJECT, *, actor: str | None = None) -> Change:
+def reject(
+    server: Server, error: str, exception: str = REJECT, *, actor: str | None = None, kind: str = REJECTED
+) -> Change:
     """run or n → dead. Without the path of a class, the error is a reason that somebody gave."""
-    return _to_the_dead(server, error, "", EventRecord(REJECTED, error, actor, exception=exception))
-
-
-def cancel(server: Server, error: str, *, actor: str | None = None) -> Change:
-    """run or n → dead, and its holder is called to interrupt what it runs."""
-    return _to_the_dead(server, error, "", EventRecord(CANCELLED, error, actor, exception=CANCELS))
+    return _to_the_dead(server, error, "", EventRecord(kind, error, actor, exception=exception))
 
 
 def bury(server: Server, error: str, *, charged: bool = False) -> Change:
