@@ -122,10 +122,13 @@ class Heartbeat(threading.Thread):
             self._beat_at = now
 
     def _check_if_called(self) -> None:
-        """Check all that is held; and once more at the next turn, for a claim whose reply was on its way."""
+        """Check all that is held; and once more at the next turn, for a claim whose reply was on its way.
+
+        What this child has lost already, because it claimed the message again, may have been cancelled before that.
+        """
         if not (self._presence.is_called or self._checks_again):
             return
-        for part in chunks((each for each in self._holding.snapshot() if not each.is_lost), MAX_IDS):
+        for part in chunks((each for each in self._holding.snapshot() if each.cancelled_at is None), MAX_IDS):
             announce_lost(self._session, part)
         self._checks_again, self._presence.is_called = self._presence.is_called, False
 

@@ -35,8 +35,6 @@ class Call:
         """Cancels the coroutine that the handler is, in an event loop of its own."""
         self._is_announced = self._is_raised = False
         self.thread: int | None = threading.get_ident()
-        for each in deliveries:
-            each.call = self
 
     @property
     def is_cancelled(self) -> bool:
@@ -87,9 +85,12 @@ class Call:
 
 def interruptible(deliveries: Sequence[Delivery], work: Callable[[], Result]) -> Result:
     """Do the work in this thread, which may be interrupted until it ends; then its connections may be in any state."""
-    call = Call(deliveries)
+    call, is_cancelled = Call(deliveries), True
+    for each in deliveries:
+        each.call = call  # before it is asked whether it was cancelled: who cancels does the reverse
+        is_cancelled = is_cancelled and each.cancelled_at is not None
     try:
-        if call.is_cancelled:  # before it could be interrupted
+        if is_cancelled:
             raise MessageCancelled
         return work()
     finally:

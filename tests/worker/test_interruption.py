@@ -95,7 +95,7 @@ def test_a_coroutine_is_cancelled_and_nothing_raised() -> None:
 
 def test_a_list_is_cancelled_when_each_of_its_messages_is() -> None:
     first, second = delivery(), delivery()
-    call = Call([first, second])
+    call = Call([first, second])  # whom nobody has told yet
     cancel(first)
     assert not call.is_cancelled
     cancel(second)
