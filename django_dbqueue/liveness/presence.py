@@ -137,7 +137,7 @@ class Presence:
         """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it.
 
         Who cancels what this child runs sets a mark, which the heartbeat's update misses: so it costs no statement to
-        learn that nobody did. The mark is noted here before it is taken from the row: the reply to that may be lost.
+        learn that nobody did. The mark is noted here before the row loses it: the reply to that may be lost.
         """
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
         rows = self._rows()

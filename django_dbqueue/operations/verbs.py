@@ -102,7 +102,11 @@ class Order:
 def cancelling(reason: str, by: str | None) -> Order:
     """Return the order to cancel, by a person or, for None, by its sender."""
     verb = VERBS["cancel"]
-    return verb.ordered(by, reason) if by else Order(verb, None, stored_texts.CANCELLED_BY_NOBODY % {"reason": reason})
+    return (
+        verb.ordered(by, reason)
+        if by
+        else Order(verb, None, stored_texts.CANCELLED_WITHOUT_A_NAME % {"reason": reason})
+    )
 
 
 def check_target(queue: str) -> str:

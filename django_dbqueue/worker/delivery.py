@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django_dbqueue import signals
 from django_dbqueue.claims.claim_rows import Claimed
@@ -16,9 +16,6 @@ from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.spent import is_spent
-
-if TYPE_CHECKING:
-    from django_dbqueue.worker.interruption import Call
 
 CANCEL: Final = "cancel"
 """What a claim was lost by, if its message was cancelled."""
@@ -58,8 +55,8 @@ class Delivery:
     """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
     cancelled_at: float | None = field(default=None, init=False)
     """When this child learned that its message was cancelled, if it was."""
-    call: Call | None = field(default=None, init=False)
-    """The call of a handler in a thread in which it is now."""
+    call: Any = field(default=None, init=False)
+    """The call of a handler in a thread in which it is now (``interruption.Call``)."""
     superseded: bool = field(default=False, init=False)
     """This child has claimed the message again, so this claim of it is lost."""
     ack_sent: bool = field(default=False, init=False)

@@ -2,8 +2,8 @@
 
 An exception of ours is raised between two bytecodes of the thread (``PyThreadState_SetAsyncExc``), so not while it is
 in a call of C. It must not reach the worker's own code behind the handler. So the call, when it ends, takes itself back
-first, and then waits for who has announced himself, and clears what he has left. It takes no lock for that: one that
-the exception hits as it is taken would stay taken.
+first, and then waits for who has announced himself, and clears what he has left. It uses no lock for that: a thread that
+the exception hits as it acquires one would never release it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from django_dbqueue.exceptions import MessageCancelled
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.thread_connections import discard_all
-
-if TYPE_CHECKING:
-    from django_dbqueue.worker.delivery import Delivery
 
 Result = TypeVar("Result")
 
@@ -87,7 +85,7 @@ def interruptible(deliveries: Sequence[Delivery], work: Callable[[], Result]) ->
     """Do the work in this thread, which may be interrupted until it ends; then its connections may be in any state."""
     call, is_cancelled = Call(deliveries), True
     for each in deliveries:
-        each.call = call  # before it is asked whether it was cancelled: who cancels does the reverse
+        each.call = call  # before the check whether it was cancelled: who cancels does the reverse
         is_cancelled = is_cancelled and each.cancelled_at is not None
     try:
         if is_cancelled:

@@ -68,7 +68,7 @@ def _until(message: Message) -> None:
         time.sleep(0.01)
 
 
-def _tell_deadline(message: Message) -> None:
+def _note_deadline(message: Message) -> None:
     deadline, now = message.deadline, datetime.now(UTC)
     until = None if deadline is None else (deadline - now).total_seconds()
     note("deadline", message, remaining=message.remaining(), until=until)
@@ -76,7 +76,7 @@ def _tell_deadline(message: Message) -> None:
 
 DEEDS: dict[str, Callable[[Message], None]] = {
     "spin": _spin, "pass by": _pass_by_exceptions, "swallow": _swallow, "hang": _hang, "ask": _ask, "step": _step,
-    "return": _return_when_lost, "write": _write, "until": _until, "deadline": _tell_deadline,
+    "return": _return_when_lost, "write": _write, "until": _until, "deadline": _note_deadline,
 }  # fmt: skip
 
 

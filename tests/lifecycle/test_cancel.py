@@ -48,7 +48,7 @@ def test_whatever_it_waits_for_it_is_dead_at_once_with_who_and_why(make: Callabl
     )  # fmt: skip
 
 
-def test_without_a_name_it_says_why() -> None:
+def test_without_a_name_it_keeps_the_reason() -> None:
     message = waiting()
     Message.objects.cancel(message.pk, reason="too late")
     assert row(message)["error"] == "Cancelled: too late"

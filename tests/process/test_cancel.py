@@ -83,7 +83,9 @@ def test_what_does_not_end_is_named_and_its_child_replaced(start_worker: Start, 
     assert bool(worker.notes("swallowed")) is (do == "swallow")
 
 
-def test_a_handler_that_can_not_bear_it_is_told_at_its_next_call_and_else_replaced(start_worker: Start) -> None:
+def test_a_handler_that_can_not_bear_it_learns_at_its_next_call_and_else_its_child_is_replaced(
+    start_worker: Start,
+) -> None:
     asking, spinning = send("ask", "cancelled-unbearing"), send("spin", "cancelled-unbearing")
     worker = start_worker("--queues", "cancelled-unbearing", "--grace", "2", "--threads", "2")
     worker.wait_for("begin", times=2)
@@ -158,7 +160,7 @@ def test_of_a_list_only_the_message_ends_and_the_handler_when_all_of_them_have(
         assert_cancelled(each)
 
 
-def test_what_was_fetched_ahead_never_begins(start_worker: Start, tmp_path: Path) -> None:
+def test_what_waits_in_its_child_never_begins(start_worker: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     busy = Message.objects.enqueue({"do": "until", "file": str(gate)}, queue="cancelled")
     worker = start_worker("--queues", "cancelled", "--threads", "1", "--max-messages", "3", "--batch", "3")
@@ -184,7 +186,7 @@ def test_a_requeue_at_once_runs_it_again_and_the_first_run_is_interrupted_all_th
     assert Message.objects.get(pk=message.pk).status == "run"
 
 
-def test_a_canceller_that_dies_before_its_call_has_cancelled_and_the_lease_tells_the_worker(
+def test_a_canceller_that_dies_before_its_call_has_cancelled_and_the_worker_learns_it_by_the_lease(
     start_worker: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = Message.objects.enqueue({"do": "spin"}, queue="cancelled", lease=3)
@@ -216,7 +218,7 @@ def test_a_flow_that_is_cancelled_interrupts_what_runs_of_it(start_worker: Start
     assert Message.objects.done("cancelled").count() == 2
 
 
-def test_a_handler_is_asked_by_its_deadline(start_worker: Start) -> None:
+def test_a_handler_knows_its_deadline(start_worker: Start) -> None:
     with_one, without = (
         Message.objects.enqueue({"do": "deadline"}, queue=queue) for queue in ("cancelled-timed", "cancelled")
     )

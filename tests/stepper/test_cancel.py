@@ -59,7 +59,7 @@ def test_whether_it_is_rescued_or_claimed_in_between_it_is_dead_in_the_end(explo
     assert set(explore(world).seen) == {"rescued before", "not rescued"}
 
 
-def test_a_claim_beside_it_gets_nothing_or_what_is_gone_at_once(explore: Callable[..., Explored]) -> None:
+def test_a_claim_alongside_it_gets_nothing_or_what_is_gone_at_once(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         message = waiting()
 
@@ -75,7 +75,7 @@ def test_a_claim_beside_it_gets_nothing_or_what_is_gone_at_once(explore: Callabl
     assert set(explore(world).seen) == {"claimed", "nothing"}
 
 
-def test_its_group_goes_on_though_another_one_ends_beside_it(explore: Callable[..., Explored]) -> None:
+def test_its_group_goes_on_though_another_one_ends_at_the_same_time(explore: Callable[..., Explored]) -> None:
     def world() -> Scene:
         send()
         [first] = claim(1)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NUMBER = 7
 
 
-class Beaten:
+class Child:
     """A child's row, its heartbeat and what it holds."""
 
     def __init__(self) -> None:
@@ -48,8 +48,8 @@ class Beaten:
 
 
 @pytest.fixture
-def beaten() -> Beaten:
-    return Beaten()
+def child() -> Child:
+    return Child()
 
 
 def sent(work: Any) -> list[str]:
@@ -60,44 +60,44 @@ def sent(work: Any) -> list[str]:
     return [query["sql"] for query in queries]
 
 
-def test_while_nothing_is_cancelled_a_beat_is_the_statement_that_it_was(beaten: Beaten) -> None:
-    beaten.hold(held())
-    beaten.beat()
-    statements = [sql for sql in sent(beaten.beat) if "django_dbqueue" in sql]
+def test_while_nothing_is_cancelled_a_beat_is_the_statement_that_it_was(child: Child) -> None:
+    child.hold(held())
+    child.beat()
+    statements = [sql for sql in sent(child.beat) if "django_dbqueue" in sql]
     assert [sql.split()[0] for sql in statements] == ["UPDATE"]
-    assert sent(beaten.check) == []
+    assert sent(child.check) == []
 
 
-def test_what_was_cancelled_is_found_at_the_next_beat_and_the_mark_is_gone(beaten: Beaten) -> None:
-    message, other = beaten.hold(held()), beaten.hold(held(queue="other"))
-    beaten.beat()
-    beaten.check()
+def test_what_was_cancelled_is_found_at_the_next_beat_and_the_mark_is_gone(child: Child) -> None:
+    message, other = child.hold(held()), child.hold(held(queue="other"))
+    child.beat()
+    child.check()
     Message.objects.cancel(message.claim.id, reason="the wrong file", by="ann")
     assert Worker.objects.get(pk=NUMBER).is_called
-    beaten.beat()
-    beaten.check()
+    child.beat()
+    child.check()
     assert not Worker.objects.get(pk=NUMBER).is_called
     assert message.message.cancelled == "Cancelled by ann: the wrong file"
     assert (message.is_lost, message.cancelled_at is None) == (True, False)
     assert (other.is_lost, other.message.cancelled, other.cancelled_at) == (False, "", None)
 
 
-def test_it_checks_twice_for_a_claim_whose_reply_was_on_its_way(beaten: Beaten) -> None:
+def test_it_checks_twice_for_a_claim_whose_reply_was_on_its_way(child: Child) -> None:
     message = held()
     Message.objects.filter(pk=message.pk).update(worker_id=NUMBER)
     Message.objects.cancel(message.pk, reason="r")
-    beaten.beat()
-    beaten.check()
-    late = beaten.hold(message)
+    child.beat()
+    child.check()
+    late = child.hold(message)
     Message.objects.filter(pk=message.pk).update(worker_id=None)
-    beaten.check()
+    child.check()
     assert late.cancelled_at is not None
-    assert sent(beaten.check) == []
+    assert sent(child.check) == []
 
 
-def test_a_beat_whose_reply_is_lost_forgets_no_call(beaten: Beaten, monkeypatch: pytest.MonkeyPatch) -> None:
-    message = beaten.hold(held())
-    beaten.beat()
+def test_a_beat_whose_reply_is_lost_forgets_no_call(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = child.hold(held())
+    child.beat()
     Message.objects.cancel(message.claim.id, reason="r")
     real = type(Worker.objects.all()).update
 
@@ -110,28 +110,28 @@ def test_a_beat_whose_reply_is_lost_forgets_no_call(beaten: Beaten, monkeypatch:
     with monkeypatch.context() as patched:
         patched.setattr(type(Worker.objects.all()), "update", lose)
         with pytest.raises(ConnectionError):
-            beaten.beat()
-    beaten.beat()
-    beaten.check()
+            child.beat()
+    child.beat()
+    child.check()
     assert message.cancelled_at is not None
 
 
-def test_what_was_lost_otherwise_is_not_called_cancelled(beaten: Beaten) -> None:
-    dropped, cancelled = beaten.hold(held()), beaten.hold(held(queue="other"))
+def test_what_was_lost_otherwise_is_not_called_cancelled(child: Child) -> None:
+    dropped, cancelled = child.hold(held()), child.hold(held(queue="other"))
     Message.objects.filter(pk=dropped.claim.id).drop_all("unwanted")
     Message.objects.cancel(cancelled.claim.id, reason="r")
-    beaten.beat()
-    beaten.check()
+    child.beat()
+    child.check()
     assert (dropped.is_lost, dropped.cancelled_at, dropped.message.cancelled) == (True, None, "")
     assert cancelled.cancelled_at is not None
 
 
-def test_an_earlier_cancel_of_the_same_message_is_not_this_ones(beaten: Beaten) -> None:
+def test_an_earlier_cancel_of_the_same_message_is_not_this_ones(child: Child) -> None:
     first = held()
     Message.objects.cancel(first.pk, reason="r")
     Message.objects.filter(pk=first.pk).requeue()
-    again = beaten.hold(Message.objects.claim(1, queue=QUEUE)[0])
+    again = child.hold(Message.objects.claim(1, queue=QUEUE)[0])
     Message.objects.filter(pk=first.pk).drop_all("unwanted")
-    beaten.presence.is_called = True
-    beaten.check()
+    child.presence.is_called = True
+    child.check()
     assert (again.is_lost, again.cancelled_at) == (True, None)
