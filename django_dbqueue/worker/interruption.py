@@ -2,7 +2,7 @@
 
 An exception of ours is raised between two bytecodes of the thread (``PyThreadState_SetAsyncExc``), so not while it is
 in a call of C. It must not reach the worker's own code behind the handler. So the call, when it ends, takes itself back
-first, and then waits for who has announced himself, and clears what he has left. It uses no lock for that: a thread that
+first, then waits for who has announced himself, and clears what he has left. It uses no lock for that: a thread which
 the exception hits as it acquires one would never release it.
 """
 

@@ -102,7 +102,7 @@ def test_a_list_is_cancelled_when_each_of_its_messages_is() -> None:
     assert call.is_cancelled
 
 
-def test_an_interruption_that_comes_as_it_ends_is_waited_for_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_that_comes_as_it_ends_is_waited_for_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever interrupts has announced himself, and is slow: he raises what the thread's end has to clear."""
     raise_in, goes_on, one = interruption._raise_in, threading.Event(), delivery()
 
