@@ -50,7 +50,7 @@ class Delivery:
     finished: bool = field(default=False, init=False)
     timed_out: bool = field(default=False, init=False)
     abandoned: bool = field(default=False, init=False)
-    """Its coroutine was cancelled and still runs; its lease is extended no more."""
+    """Its handler was cancelled, or interrupted, and still runs; the lease of a coroutine is extended no more."""
     cancels: bool = field(default=False, init=False)
     """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
     cancelled_at: float | None = field(default=None, init=False)
@@ -160,7 +160,7 @@ class Delivery:
 
     @property
     def hangs(self) -> bool:
-        """Return whether it timed out in a thread, which can't be ended, or its coroutine doesn't end."""
+        """Return whether it timed out in a thread, which can't be ended, or was cancelled and doesn't end."""
         return self.abandoned or (self.timed_out and not self.consumer.is_async)
 
     @property

@@ -160,6 +160,22 @@ def test_of_a_list_only_the_message_ends_and_the_handler_when_all_of_them_have(
         assert_cancelled(each)
 
 
+@pytest.mark.skipif(settings.TEST_DATABASE == "sqlite", reason="its transaction has the file's only write lock")
+def test_a_list_in_a_transaction_is_run_again_without_what_was_cancelled(start_worker: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    queue, payload = "cancelled-list-transactional", {"do": "until", "file": str(gate)}
+    first, second = (Message.objects.enqueue(payload, queue=queue, lease=LEASE) for _ in range(2))
+    worker = start_worker("--queues", queue, "--max-messages", "2")
+    worker.wait_for("begin", times=2)
+    cancel(second)
+    worker.wait_for_output(f"message {second.pk} of {queue} was cancelled")
+    gate.touch()
+    assert worker.ended() == 0, worker.output
+    assert Message.objects.get(pk=first.pk).status == "y"
+    assert [len(worker.notes("begin", each.pk)) for each in (first, second)] == [2, 1]
+    assert_cancelled(second)
+
+
 def test_what_waits_in_its_child_never_begins(start_worker: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     busy = Message.objects.enqueue({"do": "until", "file": str(gate)}, queue="cancelled")
