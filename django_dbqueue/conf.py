@@ -89,6 +89,7 @@ class QueueOptions:
     history_retention: float | None
     on_ack: str
     timeout: float | None
+    interruptible: bool
     backoff: float
     backoff_max: float
     group: str | None

@@ -110,6 +110,7 @@ class ConsumerOptions(TypedDict, total=False):
     lease: float | timedelta | None
     max_reads: int | None
     timeout: float | timedelta | None
+    interruptible: bool
     backoff: float | timedelta | None
     backoff_max: float | timedelta | None
     transactional: bool

@@ -118,6 +118,12 @@ OPTIONS: Final = (
         of_queue="timeout",
     ),
     Option(
+        "interruptible", _ALL, YES_OR_NO, True,
+        "whether a function that runs in a thread is interrupted when its message is cancelled, by an exception "
+        "between any two of its lines, [or not](settings.md#interruptible)",
+        of_queue="interruptible",
+    ),
+    Option(
         "backoff", _QUEUES, seconds(), 2.0,
         "wait before the first retry; doubled for each further one, then reduced at random by up to half",
     ),

@@ -41,13 +41,20 @@ class TaskOptions:
     backoff: BackoffInSeconds | None = None
     lease: float | None = None
     timeout: float | None = None
+    interruptible: bool | None = None
     transactional: bool = False
     keep_results: float | None = None
     group: GroupOf | None = None
 
+    @property
+    def is_about_its_run(self) -> bool:
+        """Whether it sets what must hold while it runs."""
+        return self.timeout is not None or self.interruptible is not None
+
     def over(self, of_queue: conf.QueueOptions) -> conf.QueueOptions:
         """Return what holds for the task's messages, whose queue has these options, once they are claimed."""
-        changes: dict[str, Any] = {} if self.timeout is None else {"timeout": self.timeout}
+        own = {"timeout": self.timeout, "interruptible": self.interruptible}
+        changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
         if self.backoff is not None and not callable(self.backoff):
             changes |= {"backoff": self.backoff, "backoff_max": max(self.backoff, of_queue.backoff_max)}
         return replace(of_queue, **changes) if changes else of_queue
@@ -69,6 +76,7 @@ class TaskKeywords(TypedDict, total=False):
     backoff: Backoff | None
     lease: float | timedelta | None
     timeout: float | timedelta | None
+    interruptible: bool
     transactional: bool
     keep_results: float | timedelta | None
     group: GroupOf | None

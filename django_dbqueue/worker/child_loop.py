@@ -18,6 +18,7 @@ from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.worker import last_words
 from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.cancellations import Cancellations
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.drain import is_drained
@@ -79,6 +80,7 @@ class ChildLoop:
             ends_at=self._ends_at, failed=self._replace_at_once, changed=self.wake,
         )  # fmt: skip
         self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
+        self._cancellations = Cancellations(holding, options.grace, self._replace)
         self._late_claims = LateClaims(session, queues, worker_id, holding, board)
         self._maintenance = Maintenance(session, queues, board)
         self._timetable = Timetable(session, options.plans, options.declared_at)
@@ -88,7 +90,7 @@ class ChildLoop:
             idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
-        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._late_claims)
+        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._cancellations, self._late_claims)
         self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
         self._trouble = Backoff(0.05, 2.0)
         self._stopping = False
@@ -183,6 +185,7 @@ class ChildLoop:
         self._settler.release(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
         self._timeouts.run(now)
+        self._cancellations.run(now)
         self._late_claims.run(now)
         self._recycling.run(now, self._feeder)
         if self._feeder.is_starved and not self._is_replaced:
