@@ -8,10 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
-
-from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.liveness.presence import Presence
@@ -30,12 +27,13 @@ from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.pace import Backoff, Listener, Periodic
+from django_dbqueue.worker.pace import Listener, Periodic
 from django_dbqueue.worker.recycling import Recycling
 from django_dbqueue.worker.settler import Settler
-from django_dbqueue.worker.thread_connections import discard, discard_all, leave_demoted
+from django_dbqueue.worker.thread_connections import discard_all, leave_demoted
 from django_dbqueue.worker.timeouts import Timeouts
 from django_dbqueue.worker.timetable import Timetable
+from django_dbqueue.worker.trouble import Trouble
 from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 
 GATHER: Final = 0.01
@@ -79,9 +77,12 @@ class ChildLoop:
             options, consumers, board, holding, self._handover, detachment,
             ends_at=self._ends_at, failed=self._replace_at_once, changed=self.wake,
         )  # fmt: skip
-        self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
-        self._cancellations = Cancellations(holding, options.grace, self._replace)
         self._late_claims = LateClaims(session, queues, worker_id, holding, board)
+        self._watches: tuple[Periodic, ...] = (
+            Timeouts(consumers.values(), holding, board, self._replace),
+            Cancellations(holding, options.grace, self._replace),
+            self._late_claims,
+        )
         self._maintenance = Maintenance(session, queues, board)
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._recycling = Recycling(options, board, share, predecessor)
@@ -90,12 +91,10 @@ class ChildLoop:
             idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
-        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._cancellations, self._late_claims)
         self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
-        self._trouble = Backoff(0.05, 2.0)
+        self._trouble = Trouble(session)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
-        self._connected, self._last_trouble = False, ""
         self._raw: Any = None
         self._listener: Listener | None = None
 
@@ -144,7 +143,7 @@ class ChildLoop:
         self._async_side.start()
         self._listener = Listener.start_where_possible(self._session, self._queues, self.wake)
         self._heartbeat.start()
-        if self._try_database(self._connect):
+        if self._trouble.spares(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
         self._recycling.begin()
         while not self._has_ended():
@@ -162,7 +161,7 @@ class ChildLoop:
             last_words.flush()
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
-        self._try_database(self._presence.end)
+        self._trouble.spares(self._presence.end)
         discard_all()
         if self._is_replaced:
             return EXIT_REPLACE
@@ -172,21 +171,19 @@ class ChildLoop:
         """Settle, do maintenance, claim, wait."""
         now = self._board.turned_at = time.monotonic()
         self._async_side.run(now)
-        if self._try_database(lambda: self._work(now)):
-            self._trouble.reset()
+        if self._trouble.spares(lambda: self._work(now)):
             self._wait(self._until_next(time.monotonic()))
         else:
-            self._wait(self._trouble.next())
+            self._wait(self._trouble.pause())
 
     def _work(self, now: float) -> None:
         leave_demoted()  # an idle worker writes seldom, and would notice late
-        if not self._connected or self._session.connection.connection is not self._raw:
+        if not self._trouble.is_connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.release(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
-        self._timeouts.run(now)
-        self._cancellations.run(now)
-        self._late_claims.run(now)
+        for watch in self._watches:
+            watch.run(now)
         self._recycling.run(now, self._feeder)
         if self._feeder.is_starved and not self._is_replaced:
             logger.error("not even one message fits into the memory that is left; another child takes over")
@@ -250,7 +247,7 @@ class ChildLoop:
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
-        parts = self._watches if self._is_leaving else (*self._watches, *self._upkeep)
+        parts = (self._async_side, *self._watches, *(() if self._is_leaving else self._upkeep))
         if self._recycling.may_claim and not self._releases(now):
             parts += (self._feeder,)
         return max(0.0, min(self._recycling.until_next(now), *(part.until_next(now) for part in parts)))
@@ -273,23 +270,6 @@ class ChildLoop:
         self._settler.add(delivery, verdict, seconds)
         self._maintenance.has_ended_something = True
 
-    # -- the database comes and goes ----------------------------------------------------------------------
-
-    def _try_database(self, work: Callable[[], object]) -> bool:
-        """Do it; if the database is in trouble, log each kind once until all goes well, close, let the caller retry."""
-        try:
-            work()
-        except Error as error:
-            if (trouble := " ".join(str(error).split())) != self._last_trouble:
-                logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", trouble)
-            self._connected, self._last_trouble = False, trouble
-            discard(self._session.using)
-            return False
-        if self._last_trouble:
-            logger.info("the database answers again")
-        self._last_trouble = ""
-        return True
-
     def _connect(self) -> None:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
@@ -298,6 +278,6 @@ class ChildLoop:
             self._listener.relisten()
         self._raw = self._session.connection.connection
         self._late_claims.check()
-        if self._last_trouble:
+        if self._trouble.lasts:
             self._maintenance.hold_rescues(time.monotonic())
-        self._connected = True
+        self._trouble.is_connected = True
