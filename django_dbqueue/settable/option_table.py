@@ -144,7 +144,7 @@ OPTIONS: Final = (
         "it changes what the code of a function may do, so whoever writes that decides",
     ),
     Option(
-        "keep_results", _TASKS, or_none(seconds()), 14 * DAY, "how long the return value is kept; 0: not at all",
+        "keep_results", _TASKS, seconds(), 14 * DAY, "how long the return value is kept; 0: not at all",
         "only tasks have results",
     ),
     Option(
@@ -244,7 +244,7 @@ def why_not(place: SetIn, name: object) -> str:
 
 
 def read_options(place: SetIn, given: Mapping[str, object], *, called: str = "", of: str = "") -> dict[str, Any]:
-    """Return the options that a decorator or a backend sets, as they are used; None for those that it leaves to others.
+    """Return the options that a decorator or a backend sets, as they are used; None sets nothing.
 
     TypeError for one that the place doesn't take. What InvalidMessage calls one begins with ``called``, and ends with
     ``of``.
@@ -253,8 +253,8 @@ def read_options(place: SetIn, given: Mapping[str, object], *, called: str = "",
     for name, value in given.items():
         if (option := OPTIONS_OF[place].get(name)) is None:
             raise TypeError(refusal(place, name))
-        is_left_out = value is None and option.kind is not YES_OR_NO
-        used[name] = None if is_left_out else fitted(option.kind, value, f"{called}{name}{of}")
+        if value is not None or option.kind is YES_OR_NO:
+            used[name] = fitted(option.kind, value, f"{called}{name}{of}")
     return used
 
 

@@ -67,6 +67,12 @@ def test_a_backoff_is_the_delay_of_the_retry(make: Make) -> None:
     assert 3_600 <= (row.available_at - before).total_seconds() < 7_300, "with jitter, of up to half"
 
 
+def test_none_leaves_an_option_to_others(make: Make) -> None:
+    task = make(answer, keep_results=None, max_attempts=None, timeout=None, backoff=None)
+    resolved = options.options_of(task, task.get_backend().options)
+    assert resolved == options.options_of(DBQueueTask(func=dawdle), {})
+
+
 @dataclass
 class Growing:
     """It compares by its fields, and so has no hash."""
