@@ -148,7 +148,7 @@ def test_the_limit_is_changed_and_removed(browser: Client) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_rate_is_changed_and_removed(browser: Client, settings: SettingsWrapper) -> None:
     send()
-    assert "5/s" not in browser.get(address("change", ID)).content.decode()
+    assert browser.get(address("change", ID)).content.decode().count("as for its queue") == 1, "the limit"
     assert "whose groups have no rate" in browser.get(address("rate", ID)).content.decode()
     settings.DBQUEUE = {"QUEUES": {"q": {"group_rate": "5/s"}}}
     assert "5/s, as for its queue" in browser.get(address("change", ID)).content.decode()

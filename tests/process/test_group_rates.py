@@ -1,4 +1,4 @@
-"""Rates of groups, over all workers and through their deaths (P19), and how workers share their threads among groups."""
+"""Rates of groups, over all workers and through their deaths (P19), and how workers share threads among groups."""
 
 from __future__ import annotations
 
