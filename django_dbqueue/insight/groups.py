@@ -60,6 +60,8 @@ class GroupOverview:
     """Its row, or an unsaved one: it has nothing of its own."""
     limit: int
     """How many of it may run at once: by its row, or the settings of its queue."""
+    rate: str | None
+    """How many of it may start in a time, such as "10/s": by its row, or the settings of its queue."""
     waiting: Capped
     """Who waits in its line."""
     out: Capped
@@ -90,7 +92,7 @@ def find_groups(session: DjangoSession, *, queue: str | None = None, limit: int)
     for each in _named(session, {lane for lanes in walked for lane in lanes}):
         found.setdefault(each.lane, each)
     for row in rows[: limit + 1]:
-        if row.width is not None:
+        if row.width is not None or row.rate is not None:
             found.setdefault(row.lane, RankedGroup(3, _EVER, row.lane, row.queue, row.name))
     those = sorted(each for each in found.values() if queue is None or each.queue == queue)
     return Search(those[: limit + 1], any(len(lanes) > limit for lanes in walked))
@@ -129,9 +131,10 @@ def overviews(session: DjangoSession, groups: Iterable[RankedGroup], *, cap: int
     for each in named:
         row = rows.get(each.lane) or Group(lane=each.lane, queue=each.queue, name=each.name)
         waiting, out, dead = sizes[each.lane]
-        limit = row.width or conf.queue_options(each.queue).group_limit
+        options = conf.queue_options(each.queue)
+        limit, rate = row.width or options.group_limit, row.rate or options.group_rate
         found.append(
-            GroupOverview(row, limit, Capped(waiting, cap), Capped(out, cap), dead, sent.get(each.lane)),
+            GroupOverview(row, limit, rate, Capped(waiting, cap), Capped(out, cap), dead, sent.get(each.lane)),
         )
     return found
 
