@@ -13,7 +13,7 @@ SHOWN: Final = 200
 
 
 def cursor_text(queue: str, step: Step) -> str:
-    """Return the cursor of a step in progress in one line, for those who may see payloads; it is redacted as they are."""
+    """Return the cursor of a step in progress in one line, redacted as payloads are: only who sees these may see it."""
     content = content_of(Excerpt(queue, step.body or "", step.content_type or ""))
     if content.hidden:
         return content.hidden
