@@ -1,4 +1,4 @@
-"""Resumable steps: one that is cut off continues at its cursor, which is one commit with the rows of its slice (P21)."""
+"""Resumable steps: one that is cut off continues at its cursor, one commit with the rows of its slice (P21)."""
 
 from __future__ import annotations
 
