@@ -140,13 +140,13 @@ class Steps:
         try:
             body, content_type, types = codecs.encode(result, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
         except InvalidMessage as error:
-            if text := unrun_text(f"the function of step {name!r} of message {self.message.pk}", result):
-                raise InvalidStep(text) from error
             if kind == CURSOR:
                 raise InvalidStep(
                     f"the cursor of step {name!r} of message {self.message.pk} can't be saved: {error} Save what tells "
                     "the next attempt where to continue, such as the last id."
                 ) from error
+            if text := unrun_text(f"the function of step {name!r} of message {self.message.pk}", result):
+                raise InvalidStep(text) from error
             raise InvalidStep(
                 f"the result of step {name!r} of message {self.message.pk} can't be remembered, so the step would run "
                 f"again: {error} Return what later code needs of it, such as an id."

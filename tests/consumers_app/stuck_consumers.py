@@ -32,10 +32,10 @@ async def do_not_end_either(message: Message) -> None:
             await asyncio.sleep(0.01)
 
 
-def note_stuck(*, queue: str, message_id: int, **told: Any) -> None:
+def note_stuck(*, queue: str, message_id: int, **report: Any) -> None:
     if queue in QUEUES:
-        told = {name: told[name] for name in ("handler", "seconds", "after", "stack")}
-        note("stuck", SimpleNamespace(pk=message_id, read_count=1), queue=queue, **told)  # type: ignore[arg-type]
+        report = {name: report[name] for name in ("handler", "seconds", "after", "stack")}
+        note("stuck", SimpleNamespace(pk=message_id, read_count=1), queue=queue, **report)  # type: ignore[arg-type]
 
 
 signals.handler_stuck.connect(note_stuck)
