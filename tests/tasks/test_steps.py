@@ -40,13 +40,12 @@ def test_an_async_task_has_steps(jobs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["resume", "resume_async"])
-def test_a_task_continues_at_the_cursor_of_its_step(jobs: Any, name: str) -> None:
-    jobs.SEEN.clear()
-    result = getattr(jobs, name).enqueue()
+def test_a_task_continues_at_the_cursor_of_its_step(odd: Any, name: str) -> None:
+    result = getattr(odd, name).enqueue()
     run_consumers("default", with_delayed=True)
     result.refresh()
     assert (result.status, result.return_value) == ("SUCCESSFUL", "counted")
-    assert jobs.SEEN == [None, 17]
+    assert odd.SEEN == [None, 17]
 
 
 def test_a_task_whose_attempt_failed_does_its_steps_once(jobs: Any) -> None:

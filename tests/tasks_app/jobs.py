@@ -289,28 +289,6 @@ async def in_steps_async(context: Any, value: int) -> int:
 
 
 @task(takes_context=True)
-def resume(context: Any) -> Any:
-    with context.resumable_step("count") as step:
-        SEEN.append(step.cursor)
-        step.save(17)
-        if context.attempt == 1:
-            raise Retry("once more", after=0)
-        step.result = "counted"
-    return step.result
-
-
-@task(takes_context=True)
-async def resume_async(context: Any) -> Any:
-    async with context.aresumable_step("count") as step:
-        SEEN.append(step.cursor)
-        await step.asave(17)
-        if context.attempt == 1:
-            raise Retry("once more", after=0)
-        step.result = "counted"
-    return step.result
-
-
-@task(takes_context=True)
 def fail_behind_a_step(context: Any) -> None:
     context.step("work", SEEN.append, "worked")
     raise ValueError("behind it")
