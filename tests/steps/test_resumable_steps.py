@@ -51,14 +51,14 @@ def test_one_that_is_done_is_not_new_and_has_no_cursor() -> None:
 def test_the_cursor_has_its_type_at_once_and_in_the_next_attempt() -> None:
     message = held()
     with suppress(Cut), message.resumable_step("typed") as step:
-        step.save(VALUES)
-        assert as_seen(step.cursor) == as_seen(VALUES)
+        step.save([*VALUES])
+        assert as_seen(step.cursor) == as_seen([*VALUES])
         step.save((1, 2))
         assert step.cursor == [1, 2], "as the next attempt will get it"
-        step.save(VALUES)
+        step.save([*VALUES])
         raise Cut
     with again(message).resumable_step("typed") as step:
-        assert as_seen(step.cursor) == as_seen(VALUES)
+        assert as_seen(step.cursor) == as_seen([*VALUES])
 
 
 def test_a_cursor_may_be_taken_back_to_the_beginning() -> None:
