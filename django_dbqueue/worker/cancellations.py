@@ -18,9 +18,10 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import CANCELS
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker import log_events
-from django_dbqueue.worker.coroutines import place_of
+from django_dbqueue.worker.coroutines import CANCEL, place_of
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.stuck import announce_stuck
 
 CHECKED_EVERY: Final = 1.0
 """Seconds between checks for what doesn't end."""
@@ -83,6 +84,7 @@ class Cancellations:
                 delivery.claim.id, delivery.name, now - since, place_of(call.thread), call.why_it_runs(),
             )  # fmt: skip
             self._replace()
+            announce_stuck(delivery, CANCEL)
 
     def until_next(self, _now: float) -> float:
         """Return for how many seconds nothing has to be checked."""

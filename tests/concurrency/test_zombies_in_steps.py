@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from django_dbqueue import LeaseLost
 from django_dbqueue.models import Event, Message, Step
@@ -23,6 +23,18 @@ def booking(message: Message, name: str = "book") -> Callable[[], str]:
         return "booked"
 
     return book
+
+
+def saving(message: Message) -> Callable[[], str]:
+    def save() -> str:
+        with message.resumable_step("import") as step:
+            with transaction.atomic():
+                waiting(queue="booked")
+                step.save((step.cursor or 0) + 1)
+            step.result = "imported"
+        return "imported"
+
+    return save
 
 
 def booked() -> tuple[int, int]:
@@ -62,6 +74,26 @@ def test_a_rescue_during_a_block_passes_the_message_by() -> None:
     message = stuck()
     met = meet(booking(message), rescue, waits=False)
     assert met.first == "booked"
+    if connection.vendor != "sqlite":  # there the rescue comes after the commit
+        assert met.second == 0
+        assert row(message)["status"] == "run"
+    assert booked() == (1, 1)
+
+
+def test_a_zombies_slice_is_refused_and_its_rows_are_gone() -> None:
+    """Its save waits for the lock of who takes its message away, and finds the claim gone."""
+    message = stuck()
+    met = meet(rescue, saving(message), waits=True)
+    assert isinstance(met.second, LeaseLost)
+    assert booked() == (0, 0)
+    assert saving(claim_one())() == "imported"
+    assert booked() == (1, 1)
+
+
+def test_a_rescue_during_a_slice_passes_the_message_by() -> None:
+    message = stuck()
+    met = meet(saving(message), rescue, waits=False)
+    assert met.first == "imported"
     if connection.vendor != "sqlite":  # there the rescue comes after the commit
         assert met.second == 0
         assert row(message)["status"] == "run"
