@@ -85,7 +85,7 @@ class WorkflowNode(models.Model):  # noqa: DJ008 - no person sees it
 
 
 class DjangoOx(ImportSource):
-    """Tasks keep their queue, their backend's alias, priority and ``run_after``; attempts are counted anew."""
+    """Tasks keep their queue, their backend's alias, priority and ``run_after``; attempts are counted from none."""
 
     name: ClassVar[str] = "django-ox"
     model = OxTask

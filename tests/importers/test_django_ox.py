@@ -48,7 +48,7 @@ def test_what_waits_for_another_attempt_is_taken_over_with_all_its_attempts() ->
     OTHER.enqueue([0], attempts=2, run_after=timezone.now() + timedelta(minutes=10))
     assert imported_from(OTHER)["taken"] == 1
     message = Message.objects.get()
-    assert (message.reads, message.max_reads, message.due_at > timezone.now()) == (0, 3, True)
+    assert (message.read_count, message.max_reads, message.due_at > timezone.now()) == (0, 3, True)
 
 
 def test_a_backend_keeps_its_alias() -> None:
