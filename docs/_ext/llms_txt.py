@@ -25,7 +25,7 @@ FIRST: Final = "how-to/coding-agents"
 """The page that a coding agent is to read, whatever else it reads."""
 OPTIONAL: Final = ("decisions/", "project/", "systems/")
 """Where those pages are that tell how it is built, not how it is used."""
-_SENTENCE: Final = re.compile(r"(.+?[.!?])(?:\s|$)", re.DOTALL)
+_SENTENCE: Final = re.compile(r".+?(?:[.!?](?=\s|$)|。)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _first_sentence(page: nodes.document) -> str:
         if isinstance(paragraph.parent, nodes.section | nodes.document):
             text = _plain(paragraph)
             found = _SENTENCE.match(text)
-            return found[1] if found else text
+            return found[0] if found else text
     return ""
 
 

@@ -43,6 +43,11 @@ class Other(ABC):
     def waiting(self) -> set[str]:
         """The primary keys of what waits, as that package's worker sees it."""
 
+    def clear(self) -> None:
+        """Delete all rows; the tables' registry knows no relations, so those that name others go first."""
+        for table in (*self.beside, self.table):
+            table._base_manager.all().delete()
+
     def number(self, payload: Any) -> int:
         """The number that a message was enqueued with."""
         return int(payload["args"][0])

@@ -13,9 +13,9 @@ from tests.testing.project import ROOT, Project
 pytestmark = pytest.mark.once
 SECTION = (ROOT / "docs" / "testing.md").read_text().partition("\n## Django's immediate and dummy backends\n")[2]
 [TESTS] = re.findall(r"^```python\n(.*?)^```", SECTION.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
-SETTINGS = """
-INSTALLED_APPS += ["mail"]
-TASKS = {"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": ["default"]}}
+SETTINGS = f"""
+INSTALLED_APPS += {["mail", *(["django_tasks"] if HOME == "django_tasks" else [])]}
+TASKS = {{"default": {{"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": ["default"]}}}}
 """
 TASK = """
 from django.tasks import task
