@@ -109,6 +109,7 @@ def _step(session: DjangoSession, source: ImportSource, keys: list[Any]) -> Impo
             Message.objects.enqueue_many(envelopes, queue=queue, using=session.using)
             step.moved[queue] = len(envelopes)
         if moved:
+            source.forget(session.using, moved)
             _delete(session, source, moved)
     found = {row.pk for row in rows}
     step.locked = [key for key in keys if key not in found]
