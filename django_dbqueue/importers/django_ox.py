@@ -89,7 +89,7 @@ class DjangoOx(ImportSource):
 
     name: ClassVar[str] = "django-ox"
     model = OxTask
-    beside = (ScheduleTick,)
+    dependents = (ScheduleTick,)
     order = ("enqueued_at", "id")
 
     def waiting(self, using: str) -> Q:

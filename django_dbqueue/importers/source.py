@@ -41,7 +41,7 @@ class ImportSource(ABC):
     """What ``queue_import`` calls it."""
     model: ClassVar[type[models.Model]]
     """Its table, with the columns that are read."""
-    beside: ClassVar[tuple[type[models.Model], ...]] = ()
+    dependents: ClassVar[tuple[type[models.Model], ...]] = ()
     """Other tables of its package that are changed when rows are taken over."""
     order: ClassVar[tuple[str, ...]]
     """The order in which rows were enqueued, as far as the table tells."""
@@ -59,7 +59,7 @@ class ImportSource(ABC):
         """Return the message that a row becomes. Raises NotImportable, or InvalidMessage."""
 
     def forget(self, using: str, keys: Sequence[Any]) -> None:  # noqa: B027 - most have no such tables
-        """Make the tables beside forget these rows, which the same transaction deletes next."""
+        """Make the dependent tables forget these rows, which the same transaction deletes next."""
 
     def origin(self, row: models.Model) -> str:
         """Return what the header of the message says of the row."""

@@ -168,7 +168,7 @@ class Steps:
     def cursor(self, name: str) -> Json:
         """Read the cursor of a step as the open transaction, if any, has it; None if there is none."""
         rows = self.session.fetch(steps_sql.cursor(self.session.server, self.message.pk, name))
-        return StoredStep(CURSOR, *rows[0], has_ended=False).value if rows else None
+        return StoredStep(CURSOR, rows[0][0], rows[0][1], rows[0][2], has_ended=False).value if rows else None
 
     def lock(self) -> None:
         """Lock the message's row until the transaction ends; LeaseLost if the claim no longer holds it."""

@@ -28,7 +28,7 @@ class Other(ABC):
 
     name: str
     table: type[models.Model]
-    beside: tuple[type[models.Model], ...] = ()
+    dependents: tuple[type[models.Model], ...] = ()
     """The other tables that the package always has, and that name rows of the table."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Other(ABC):
 
     def clear(self) -> None:
         """Delete all rows; the tables' registry knows no relations, so those that name others go first."""
-        for table in (*self.beside, self.table):
+        for table in (*self.dependents, self.table):
             table._base_manager.all().delete()
 
     def number(self, payload: Any) -> int:
@@ -81,7 +81,7 @@ class DjangoTasksDB(Other):
 class DjangoOx(Other):
     name = "django-ox"
     table = OxTask
-    beside = (OxScheduleTick,)
+    dependents = (OxScheduleTick,)
 
     def enqueue(self, numbers: Iterable[int], **columns: Any) -> None:
         """As a schedule's worker does in 1.9.1: the task and its tick in one commit."""

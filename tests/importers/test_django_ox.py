@@ -44,7 +44,7 @@ def test_what_is_not_delayed_or_overdue_is_due_at_once() -> None:
     assert Message.objects.ready("default").count() == 2
 
 
-def test_what_waits_for_another_attempt_is_taken_over_with_all_its_attempts() -> None:
+def test_what_waits_for_another_attempt_is_imported_with_all_its_attempts() -> None:
     OTHER.enqueue([0], attempts=2, run_after=timezone.now() + timedelta(minutes=10))
     assert imported_from(OTHER)["taken"] == 1
     message = Message.objects.get()
@@ -66,7 +66,7 @@ def test_what_runs_is_held_back_or_has_ended_is_counted_and_left() -> None:
     assert sorted(OxTask.objects.values_list("status", flat=True)) == sorted(states[1:])
 
 
-def test_the_due_times_that_a_schedule_has_met_stay_and_forget_what_was_taken() -> None:
+def test_the_due_times_that_a_schedule_has_met_stay_and_forget_what_was_moved() -> None:
     OTHER.enqueue(range(2))
     OTHER.enqueue([2], status="RUNNING")
     assert imported_from(OTHER)["taken"] == 2

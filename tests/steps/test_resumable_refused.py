@@ -118,7 +118,7 @@ def test_the_archive_takes_no_cursor_along() -> None:
     assert steps() == []
 
 
-def test_the_step_tells_by_which_delivery_it_was_saved_last() -> None:
+def test_the_step_knows_by_which_delivery_it_was_saved_last() -> None:
     message = held()
     saved(message, 5)
     message = again(message)

@@ -61,7 +61,7 @@ def test_the_cursor_has_its_type_at_once_and_in_the_next_attempt() -> None:
         assert as_seen(step.cursor) == as_seen([*VALUES])
 
 
-def test_a_cursor_may_be_taken_back_to_the_beginning() -> None:
+def test_a_cursor_may_be_set_back_to_the_beginning() -> None:
     message = held()
     with suppress(Cut), message.resumable_step("count") as step:
         step.save(5)

@@ -49,7 +49,7 @@ MORE = """
 """
 
 
-def test_the_backends_do_what_the_page_says(tmp_path: Path) -> None:
+def test_the_backends_do_what_the_page_promises(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.write("shop/settings.py", SETTINGS)
     project.write("mail/__init__.py", "")

@@ -74,7 +74,7 @@ def test_of_one_that_has_just_ended_there_is_no_place(reports: list[dict[str, An
     assert [what["stack"] for what in reports] == [""]
 
 
-def test_of_one_that_was_taken_back_before_it_began_listeners_learn_nothing(reports: list[dict[str, Any]]) -> None:
+def test_of_one_that_was_reclaimed_before_it_began_listeners_learn_nothing(reports: list[dict[str, Any]]) -> None:
     announce_stuck(delivered(), TIMEOUT)
     assert reports == []
 

@@ -99,7 +99,7 @@ class Command(ConsoleCommand):
         if options["queue"] is not None:
             raise InvalidMessage(_("--queue goes with %(source)s only.") % {"source": BEAT})
         source = _source(options["source"])
-        tables = [source.model, *source.beside]
+        tables = [source.model, *source.dependents]
         check_tables(source.name, tables, alias)
         for table in tables:
             check_transactions(table._meta.db_table, alias)
