@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db(transaction=True)
-LIMITS = {"bronze": 2, "silver": 4, "gold": 8}
+LIMITS = {"bronze": 4, "silver": 8, "gold": 16}
 THREADS = 4
 STARTS = 1_000
 

@@ -37,7 +37,7 @@ def test_of_one_that_was_cancelled_and_does_not_end(start_worker: Start, tmp_pat
     message = send("stuck-untimed", tmp_path / "never")
     worker = start_worker("--queues", "stuck-untimed", "--grace", "1")
     worker.wait_for("begin", message.pk)
-    Message.objects.cancel(message.pk)
+    Message.objects.cancel(message.pk, reason="it hangs")
     [report] = worker.wait_for("stuck", message.pk)
     assert report["after"] == "its cancellation"
     assert "in until" in report["stack"]
