@@ -21,7 +21,7 @@ class NotImportable(Exception):
     """A row that can't become a message, and so stays where it is. The text says why, without its arguments."""
 
 
-class StoredJSON(models.JSONField):  # type: ignore[type-arg]
+class StoredJSON(models.JSONField):
     """JSON of a source. What the database takes and Python doesn't is UNREADABLE: one such row is to stop no others."""
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
