@@ -112,9 +112,8 @@ class GroupActions:
         names = {"group": pin.name, "queue": pin.queue}
         with transaction.atomic(using=self.admin.alias):
             group = self._group_of(pin)
-            if group is not None:
-                # The row is locked, if there is one, so that two pages can't both find it as pinned.
-                group = Group.objects.using(self.admin.alias).select_for_update().filter(pk=group.pk).first() or group
+            if group is not None and GroupPin.of(group) == pin:
+                group = self._locked(group)
             if group is None or GroupPin.of(group) != pin:
                 text = _("Group %(group)s of queue %(queue)s changed in the meantime and was left alone.")
                 messages.warning(request, text % names)
@@ -151,6 +150,13 @@ class GroupActions:
             return group_of(self.admin.session, pin.queue, pin.name)
         except InvalidMessage:
             return None
+
+    def _locked(self, group: Group) -> Group:
+        """Lock the row of a group, which may have none yet, so that two pages can't both find it as pinned."""
+        rows = Group.objects.using(self.admin.alias)
+        if group._state.adding:
+            rows.bulk_create([group], ignore_conflicts=True)
+        return rows.select_for_update().get(pk=group.pk)
 
     def _form(self, verb: str, groups: list[Any]) -> forms.Form | None:
         if verb not in self.FORMS:

@@ -16,12 +16,12 @@ from django.db import connections, models
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
-from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable, SourceCounts
+from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable, SourceCounts, StoredJSON
 from django_dbqueue.importers.task_calls import addressed
 
 _APPS: Final = Apps()
-_BEGUN: Final = ("RUNNING", "WAITING")
-"""States that are neither ready nor an end; WAITING is what another package holds back."""
+_ENDED: Final = ("SUCCESSFUL", "FAILED", "LOST", "DISCARDED")
+"""The others are READY, RUNNING, WAITING, which is what another package holds back, and what later versions have."""
 
 
 class OxTask(models.Model):  # noqa: DJ008 - no person sees it
@@ -29,8 +29,8 @@ class OxTask(models.Model):  # noqa: DJ008 - no person sees it
 
     id = models.UUIDField(primary_key=True)
     task_path = models.CharField(max_length=255)
-    args = models.JSONField()
-    kwargs = models.JSONField()
+    args = StoredJSON()
+    kwargs = StoredJSON()
     queue_name = models.CharField(max_length=128)
     priority = models.SmallIntegerField()
     backend_name = models.CharField(max_length=128)
@@ -102,8 +102,8 @@ class DjangoOx(ImportSource):
         rows = OxTask._base_manager.using(using)
         counts = dict(rows.order_by().values_list("status").annotate(count=Count("id")))
         waiting = rows.filter(self.waiting(using)).count()
-        members = max(0, counts.pop("READY", 0) - waiting)
-        return SourceCounts(waiting, members + sum(counts.pop(each, 0) for each in _BEGUN), sum(counts.values()))
+        ended = sum(counts.pop(each, 0) for each in _ENDED)
+        return SourceCounts(waiting, max(0, sum(counts.values()) - waiting), ended)
 
     def read(self, row: Any) -> Addressed:
         if not isinstance(row.args, list) or not isinstance(row.kwargs, dict):

@@ -14,9 +14,22 @@ from django_dbqueue.envelope import Envelope
 IMPORTED_FROM: Final = "dbqueue.imported_from"
 """Header of a message that was taken over: the source's name, a space, and the row's primary key."""
 
+UNREADABLE: Final = object()
+
 
 class NotImportable(Exception):
     """A row that can't become a message, and so stays where it is. The text says why, without its arguments."""
+
+
+class StoredJSON(models.JSONField):
+    """JSON of a source. What the database takes and Python doesn't is UNREADABLE: one such row is to stop no others."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Return the value, or UNREADABLE."""
+        try:
+            return super().from_db_value(value, expression, connection)
+        except (ValueError, RecursionError):
+            return UNREADABLE
 
 
 class Addressed(NamedTuple):

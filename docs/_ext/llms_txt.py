@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from docutils import nodes
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.errors import ExtensionError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ FIRST: Final = "how-to/coding-agents"
 """The page that a coding agent is to read, whatever else it reads."""
 OPTIONAL: Final = ("decisions/", "project/", "systems/")
 """Where those pages are that tell how it is built, not how it is used."""
+PAGED: Final = ("html", "dirhtml")
+"""Builders that make a file of each page; others make one of all, or a book."""
 _SENTENCE: Final = re.compile(r".+?(?:[.!?](?=\s|$)|。)", re.DOTALL)
 
 
@@ -59,13 +62,14 @@ def text_of(root: Page, sections: Sequence[tuple[str, Sequence[Page]]], address_
 
 
 def _write(app: Sphinx, error: Exception | None) -> None:
-    if error is not None or app.builder.format != "html":
+    builder = app.builder
+    if error is not None or not isinstance(builder, StandaloneHTMLBuilder) or builder.name not in PAGED:
         return
     env = app.env
     root = str(app.config.root_doc)
     sections = list(_sections(env, root))
-    address_of = {page.name: app.builder.get_target_uri(page.name) for _, pages in sections for page in pages}
-    missing = [address for address in address_of.values() if not (Path(app.outdir) / address).is_file()]
+    address_of = {page.name: builder.get_target_uri(page.name) for _, pages in sections for page in pages}
+    missing = [address for name, address in address_of.items() if not Path(builder.get_outfilename(name)).is_file()]
     if missing:
         raise ExtensionError(f"{NAME} would lead to pages that are not in the site: {', '.join(missing)}")
     (Path(app.outdir) / NAME).write_text(text_of(_page(env, root), sections, address_of), encoding="utf-8")
@@ -102,12 +106,15 @@ def _page(env: BuildEnvironment, name: str) -> Page:
 
 
 def _first_sentence(page: nodes.document) -> str:
-    """Return the first sentence of a page that is not in a list, a table or a note; nothing if it has none."""
+    """Return the first sentence of a page that is not in a list, a table or a note; nothing if it has none.
+
+    What ends with a colon is none: it belongs to the code below.
+    """
     for paragraph in page.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section | nodes.document):
-            text = _plain(paragraph)
-            found = _SENTENCE.match(text)
-            return found[0] if found else text
+            found = _SENTENCE.match(_plain(paragraph))
+            if found:
+                return found[0]
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 
+from django_dbqueue.admin.group_actions import GroupActions
 from django_dbqueue.models import Group, Message
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
@@ -227,6 +230,43 @@ def test_a_stale_page_changes_nothing(browser: Client) -> None:
     assert "changed in the meantime and was left alone" in response.content.decode()
     assert Group.objects.count() == 1
     assert not LogEntry.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("has_row", [False, True])
+def test_of_two_operators_at_once_the_second_changes_nothing(
+    browser: Client, client_with: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, *, has_row: bool
+) -> None:
+    send()
+    if has_row:
+        Group.objects.limit("q", NAME, None)
+    other = client_with("view_group", "change_group_limit")
+    form = form_of(other.get(address("limit", ID)))
+    first = form_of(browser.get(address("rate", ID)))
+    ended, pages = threading.Event(), []
+    change = GroupActions._change
+
+    def second() -> None:
+        try:
+            pages.append(other.post(address("limit_many"), form | {"limit": "9"}, follow=True))
+        finally:
+            ended.set()
+            connections.close_all()
+
+    thread = threading.Thread(target=second)
+
+    def changing(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        thread.start()
+        ended.wait(1)  # it can't end: it waits for this one's commit
+        return change(*arguments)
+
+    monkeypatch.setattr(GroupActions, "_change", changing)
+    browser.post(address("rate_many"), first | {"rate": "2/s"})
+    thread.join()
+    assert "changed in the meantime and was left alone" in pages[0].content.decode()
+    assert Group.objects.filter(rate="2/s", width=None).exists()
+    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Rate set to 2/s."]
 
 
 def test_each_action_needs_its_permission(browser: Client, client_with: Callable[..., Client]) -> None:

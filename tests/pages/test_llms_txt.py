@@ -24,7 +24,7 @@ PAGES = {
     "index": "# The shop\n\nIt sells [things](use/index.md). It has doors.\n"
     "\n```{toctree}\nuse/index\nproject/index\n```\n",
     "use/index": "# Use it\n\n```{toctree}\nbuy\n../how-to/coding-agents\n```\n",
-    "use/buy": "# Buy a [thing]\n\n* not this\n\nWhat it costs: money. And time.\n",
+    "use/buy": "# Buy a [thing]\n\n* not this\n\nIn `a.py`:\n\nWhat it costs: money. And time.\n",
     "how-to/coding-agents": "# For agents\n\nRead this\nfirst.\n",
     "project/index": "# The project\n\nWho made it.\n",
 }
@@ -59,6 +59,19 @@ def test_a_page_that_is_added_is_in_it(tmp_path: Path) -> None:
     }
     assert built(tmp_path, more).returncode == 0
     assert "- [Sell](use/sell.html): At a price.\n" in (tmp_path / "site" / "llms.txt").read_text()
+
+
+def test_it_leads_to_the_directories_of_a_site_that_has_them(tmp_path: Path) -> None:
+    done = built(tmp_path, PAGES, "-b", "dirhtml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "- [Buy a (thing)](use/buy/): What it costs: money.\n" in (tmp_path / "site" / "llms.txt").read_text()
+
+
+@pytest.mark.parametrize("builder", ["singlehtml", "epub", "text"])
+def test_what_has_no_pages_of_its_own_is_built_without_it(tmp_path: Path, builder: str) -> None:
+    done = built(tmp_path, PAGES, "-b", builder)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "site" / "llms.txt").exists()
 
 
 def test_each_link_is_a_page(tmp_path: Path) -> None:
