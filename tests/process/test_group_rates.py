@@ -190,7 +190,7 @@ def test_a_noisy_group_delays_a_quiet_one_by_no_more_than_its_burst(
     assert len(worker.notes("begin")) < 400, "there was nobody left to wait for"
 
 
-def test_workers_share_a_thousand_starts_in_proportion_to_limits(
+def test_workers_share_starts_roughly_in_proportion_to_limits(
     configure: Callable[..., None], start_worker: Callable[..., Any]
 ) -> None:
     limits, starts = {"bronze": 4, "silver": 8, "gold": 16}, 1_000
@@ -202,7 +202,7 @@ def test_workers_share_a_thousand_starts_in_proportion_to_limits(
     workers = [start_worker("--queues", "test", "--threads", "2") for _ in range(2)]
     wait_until(lambda: all_are_done("test", len(group_of)), lambda: workers[0].output)
     begin = sorted((note["at"], note["id"]) for note in workers[0].notes("begin"))
-    shares = Counter(group_of[pk] for _, pk in begin[:starts])
+    shares = Counter(group_of[pk] for _, pk in begin[:starts])  # by up to 18 % off, says decision 48
     assert {group: shares[group] for group in limits} == {
-        group: pytest.approx(starts * limit / sum(limits.values()), rel=0.05) for group, limit in limits.items()
+        group: pytest.approx(starts * limit / sum(limits.values()), rel=0.25) for group, limit in limits.items()
     }
