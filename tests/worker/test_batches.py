@@ -15,6 +15,7 @@ from django_dbqueue.worker.batches import attempt_batch, execute_batch
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.thread_connections import discard_all
 from tests.factories import QUEUE, as_claimed, held_many, rows
 from tests.patience import patience
 from tests.worker.clock import Clock, Turns
@@ -90,7 +91,15 @@ def test_a_half_is_interrupted_when_each_of_it_is_cancelled_and_no_other() -> No
 
     given = deliveries(4, handle, batch=10, transactional=True)
     ids = [each.claim.id for each in given]
-    ended = {each.delivery: each.verdict.verb for each in execute_batch(given)}
+    ended: dict[Delivery, str] = {}
+
+    def serve() -> None:
+        ended.update((each.delivery, each.verdict.verb) for each in execute_batch(given))
+        discard_all()
+
+    thread = threading.Thread(target=serve)  # an interruption closes its thread's connections
+    thread.start()
+    thread.join(patience(30))
     assert calls == [[0, 1, 2, 3], [0, 1], [2, 3], [2], [3]]
     assert interrupted == [2]
     assert [ended[each] for each in given] == ["acked", "acked", "nothing", "acked"]
