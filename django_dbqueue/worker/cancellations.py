@@ -45,7 +45,7 @@ def announce_lost(session: DjangoSession, deliveries: list[Delivery]) -> None:
             delivery.cancel(why)
             log_events.cancelled(delivery, why)
     for delivery in cancelled:
-        if (call := delivery.call) is not None and call.is_cancelled:
+        if (call := delivery.call) is not None and call.cancelled_at is not None:
             call.interrupt()
 
 
@@ -75,8 +75,9 @@ class Cancellations:
             return
         self._check_at = now + CHECKED_EVERY
         for delivery in self._holding.running():
-            since, call = delivery.cancelled_at, delivery.call
-            if since is None or call is None or delivery.abandoned or now < since + self._grace:
+            call = delivery.call
+            since = None if call is None else call.cancelled_at  # a list goes on while one of it is not cancelled
+            if since is None or delivery.abandoned or now < since + self._grace:
                 continue
             delivery.abandoned = True
             logger.error(

@@ -35,9 +35,15 @@ class Call:
         self.thread: int | None = threading.get_ident()
 
     @property
-    def is_cancelled(self) -> bool:
-        """Return whether there is nothing left to do here: of a list, each message was cancelled."""
-        return all(each.cancelled_at is not None for each in self.deliveries)
+    def cancelled_at(self) -> float | None:
+        """Return since when there is nothing left to do here: of a list, since the last message was cancelled."""
+        moments = [each.cancelled_at for each in self.deliveries if each.cancelled_at is not None]
+        return max(moments) if len(moments) == len(self.deliveries) else None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Return whether somebody has interrupted it, or is about to."""
+        return self._is_announced
 
     @property
     def _bears_it(self) -> bool:
@@ -83,12 +89,11 @@ class Call:
 
 def interruptible(deliveries: Sequence[Delivery], work: Callable[[], Result]) -> Result:
     """Do the work in this thread, which may be interrupted until it ends; then its connections may be in any state."""
-    call, is_cancelled = Call(deliveries), True
+    call = Call(deliveries)
     for each in deliveries:
         each.call = call  # before the check whether it was cancelled: who cancels does the reverse
-        is_cancelled = is_cancelled and each.cancelled_at is not None
     try:
-        if is_cancelled:
+        if call.cancelled_at is not None:
             raise MessageCancelled
         return work()
     finally:

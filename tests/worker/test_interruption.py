@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from django_dbqueue import MessageCancelled
 from django_dbqueue.worker import interruption
 from django_dbqueue.worker.interruption import Call, interruptible
+from django_dbqueue.worker.lent_threads import in_own_loop
 from tests.patience import patience
 
 pytestmark = [pytest.mark.once, pytest.mark.django_db]
@@ -93,13 +95,30 @@ def test_a_coroutine_is_cancelled_and_nothing_raised() -> None:
     assert thread.join() is True
 
 
+def test_a_coroutine_that_was_cancelled_before_its_loop_ran_does_not_begin() -> None:
+    """Who interrupts finds no loop yet; and what he raises instead can't reach a thread that waits for the loop."""
+    one, ran = delivery(interruptible=False), list[int]()
+    one.over_at, one.options.timeout, one.timed_out = None, None, False
+
+    async def handle() -> None:
+        ran.append(1)
+
+    def begin() -> None:
+        cancel(one)
+        one.call.interrupt()
+        in_own_loop(one, handle)
+
+    assert isinstance(Aside([one], begin).join(), asyncio.CancelledError)
+    assert ran == []
+
+
 def test_a_list_is_cancelled_when_each_of_its_messages_is() -> None:
     first, second = delivery(), delivery()
     call = Call([first, second])  # whom nobody has told yet
     cancel(first)
-    assert not call.is_cancelled
-    cancel(second)
-    assert call.is_cancelled
+    assert call.cancelled_at is None
+    second.cancelled_at = 3.0
+    assert call.cancelled_at == 3.0
 
 
 def test_an_interruption_that_comes_as_it_ends_is_waited_for_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:
