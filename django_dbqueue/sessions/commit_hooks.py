@@ -1,7 +1,7 @@
 """Hooks of a commit that go with what they tell of, also where a savepoint is rolled back by hand.
 
-Django takes a hook back if the ``atomic()`` around it is rolled back. It doesn't know which hooks were registered behind
-a savepoint of ``transaction.savepoint()``, and would run those whose statements ``savepoint_rollback()`` has undone.
+Django takes a hook back if the ``atomic()`` around it is rolled back. Of the savepoints of ``transaction.savepoint()``
+it keeps no list, so it would run the hook of a statement that ``savepoint_rollback()`` has undone.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class ResumableStep(StepBlock):
     def cursor(self) -> Json:
         """What was saved last, by this attempt or an earlier one; None if nothing was, or the block is done.
 
-        A save whose transaction was rolled back counts as none. Only then, this reads the step again.
+        A save whose transaction was rolled back counts as none. Only then, this reads the step again, which raises
+        LeaseLost if the claim no longer holds the message, and has to be called by ``sync_to_async`` in async code.
         """
         if self._save is not None and not self._save.stands:
             self._cursor = self._steps.cursor(self.name)

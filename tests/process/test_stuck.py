@@ -37,7 +37,7 @@ def test_of_one_that_was_cancelled_and_does_not_end(start_worker: Start, tmp_pat
     message = send("stuck-untimed", tmp_path / "never")
     worker = start_worker("--queues", "stuck-untimed", "--grace", "1")
     worker.wait_for("begin", message.pk)
-    Message.objects.cancel(message.pk)
+    Message.objects.cancel(message.pk, reason="it hangs")
     [report] = worker.wait_for("stuck", message.pk)
     assert report["after"] == "its cancellation"
     assert "in until" in report["stack"]
@@ -48,3 +48,10 @@ def test_of_a_coroutine_that_swallows_its_cancellation(start_worker: Start, tmp_
     worker = start_worker("--queues", "stuck-async")
     [report] = worker.wait_for("stuck", message.pk)
     assert (report["after"], report["stack"]) == ("its timeout", "")
+
+
+def test_a_listener_that_does_not_end_does_not_keep_the_child(start_worker: Start, tmp_path: Path) -> None:
+    message = send("stuck-unheard", tmp_path / "never")
+    worker = start_worker("--queues", "stuck-unheard")
+    worker.wait_for("stuck", message.pk)
+    wait_until(lambda: Message.objects.get(pk=message.pk).is_dead, "the end of its child")
