@@ -20,7 +20,7 @@ from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.thread_connections import discard_all
 
 PATIENCE: Final = 5.0
-"""Seconds that a child waits for listeners before it goes on without them."""
+"""Seconds that a child waits for listeners before it continues without them."""
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -64,7 +64,7 @@ def _tell(send: Callable[[], object]) -> None:
     if thread.is_alive():
         _late.append(thread)
         if is_waited_for:
-            logger.error("a listener of handler_stuck still runs after %g s: its child goes on without it", PATIENCE)
+            logger.error("a listener of handler_stuck still runs after %g s: its child continues without it", PATIENCE)
 
 
 def _stack_of(thread: int | None) -> str:
