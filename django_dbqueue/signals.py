@@ -18,8 +18,9 @@ signal                    arguments besides ``sender`` (the message model)
                           first of them, where they were named), group (where a whole group is meant)
 ========================  ===========================================================================
 
-``handler_stuck`` is sent once for a delivery, in the main thread of the child that will be replaced, while the handler
-runs: a listener must not wait for it. The message is settled later, which the other signals tell.
+``handler_stuck`` is sent once for a delivery, in a thread of its own of the child that will be replaced, while the
+handler runs. The child waits five seconds for the listeners, and its end cuts them off. The message is settled later,
+which the other signals tell.
 
 ``attempt``: how many deliveries were charged, the last one included. It is left out where a claim finds no read left,
 and where a stream buries a message. ``exception``: what the handler raised, without the variables of its frames; left

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 
 from django_dbqueue.codecs import Json
-from django_dbqueue.exceptions import InvalidStep, TransactionNotAllowed
+from django_dbqueue.exceptions import InvalidStep
+from django_dbqueue.sessions.commit_hooks import on_commit
 from django_dbqueue.statements.steps_sql import CURSOR, STEP
 from django_dbqueue.steps.step_memory import StepBlock, Steps, value_of
 
@@ -35,7 +35,8 @@ class ResumableStep(StepBlock):
     def cursor(self) -> Json:
         """What was saved last, by this attempt or an earlier one; None if nothing was, or the block is done.
 
-        A save whose transaction was rolled back counts as none. Only then, this reads the step again.
+        A save whose transaction was rolled back counts as none. Only then, this reads the step again, which raises
+        LeaseLost if the claim no longer holds the message, and has to be called by ``sync_to_async`` in async code.
         """
         if self._save is not None and not self._save.stands:
             self._cursor = self._steps.cursor(self.name)
@@ -85,7 +86,7 @@ class _Save:
     def __init__(self, steps: Steps) -> None:
         self._is_committed = False
         self._connection: Any = steps.session.connection
-        transaction.on_commit(self._commit, using=steps.session.using)
+        on_commit(self._commit, using=steps.session.using)
 
     def _commit(self) -> None:
         self._is_committed = True
@@ -129,12 +130,7 @@ async def aresumable(steps: Steps, name: str) -> AsyncIterator[ResumableStep]:
 def _begin(steps: Steps, name: str) -> ResumableStep:
     """Return the step as an earlier attempt has left it."""
     found = steps.begin(name, STEP, CURSOR)
-    connection: Any = steps.session.connection
-    if not connection.in_atomic_block and not connection.get_autocommit():
-        raise TransactionNotAllowed(
-            f"step {name!r} was begun with autocommit off, where a save commits nothing: call set_autocommit(True) "
-            "first, and leave AUTOCOMMIT out of the database's settings."
-        )
+    steps.refuse_autocommit_off(name)
     if found is None:
         return ResumableStep(steps, name, is_new=True)
     if found.kind == STEP:

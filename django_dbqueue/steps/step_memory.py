@@ -108,6 +108,15 @@ class Steps:
             )
         return found
 
+    def refuse_autocommit_off(self, name: str) -> None:
+        """Raise TransactionNotAllowed where only the caller could commit, and not by ``atomic()``."""
+        connection: Any = self.session.connection
+        if not connection.in_atomic_block and not connection.get_autocommit():
+            raise TransactionNotAllowed(
+                f"step {name!r} meets autocommit off, where what it writes is not committed: call "
+                "set_autocommit(True) first, leave AUTOCOMMIT out of the database's settings, and use atomic()."
+            )
+
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
         """Let no other step begin in the block."""
@@ -161,12 +170,17 @@ class Steps:
 
     def put(self, step: Remembered) -> None:
         """Write a step, or write over what it was before, under the fence; LeaseLost as ``write``."""
+        self.refuse_autocommit_off(step.name)
         statement = steps_sql.put(self.session.server, self.message.claim, step)
         if not self.session.outermost(partial(self.session.run, statement)):  # MySQL counts a row twice that it changes
             raise self.lost("step")
 
     def cursor(self, name: str) -> Json:
-        """Read the cursor of a step as the open transaction, if any, has it; None if there is none."""
+        """Read the cursor of a step as the open transaction, if any, has it; None if there is none.
+
+        The lock comes first: if a connection broke at its commit, that may still be on its way.
+        """
+        self.lock()
         rows = self.session.fetch(steps_sql.cursor(self.session.server, self.message.pk, name))
         return StoredStep(CURSOR, rows[0][0], rows[0][1], rows[0][2], has_ended=False).value if rows else None
 
@@ -192,12 +206,8 @@ class Steps:
         if (found := self.begin(name, STEP)) is not None:
             yield StepBlock(name, is_new=False, result=found.value)
             return
+        self.refuse_autocommit_off(name)
         connection: Any = self.session.connection
-        if not connection.in_atomic_block and not connection.get_autocommit():
-            raise TransactionNotAllowed(
-                f"step {name!r} was begun with autocommit off, where its end commits nothing: call "
-                "set_autocommit(True) first, and leave AUTOCOMMIT out of the database's settings."
-            )
         step = StepBlock(name, is_new=True)
         with self.session.transaction():
             self.lock()

@@ -48,3 +48,10 @@ def test_of_a_coroutine_that_swallows_its_cancellation(start_worker: Start, tmp_
     worker = start_worker("--queues", "stuck-async")
     [report] = worker.wait_for("stuck", message.pk)
     assert (report["after"], report["stack"]) == ("its timeout", "")
+
+
+def test_a_listener_that_does_not_end_does_not_keep_the_child(start_worker: Start, tmp_path: Path) -> None:
+    message = send("stuck-unheard", tmp_path / "never")
+    worker = start_worker("--queues", "stuck-unheard")
+    worker.wait_for("stuck", message.pk)
+    wait_until(lambda: Message.objects.get(pk=message.pk).is_dead, "the end of its child")

@@ -23,12 +23,33 @@ def test_with_autocommit_off_it_does_not_begin() -> None:
     message = held()
     transaction.set_autocommit(False)
     try:
-        with pytest.raises(TransactionNotAllowed, match="'count' was begun with autocommit off"):
+        with pytest.raises(TransactionNotAllowed, match="'count' meets autocommit off"):
             count_to(1, message)
     finally:
         transaction.rollback()
         transaction.set_autocommit(True)
     assert (written(), steps()) == ([], [])
+
+
+@transactional
+def test_with_autocommit_off_in_its_block_nothing_is_saved_and_the_step_is_not_done() -> None:
+    message = held()
+
+    def switch_it_off() -> None:
+        with message.resumable_step("count") as step:
+            step.save(1)
+            transaction.set_autocommit(False)
+            with pytest.raises(TransactionNotAllowed, match=r"'count' meets autocommit off.* use atomic\(\)"):
+                step.save(2)
+            assert step.cursor == 1
+
+    try:
+        with pytest.raises(TransactionNotAllowed, match="'count' meets autocommit off"):
+            switch_it_off()
+        transaction.commit()
+    finally:
+        transaction.set_autocommit(True)
+    assert [(row.kind, row.value) for row in Step.objects.all()] == [("cursor", 1)]
 
 
 def test_a_cursor_that_is_not_json_or_too_large_is_refused_and_the_last_one_stays() -> None:

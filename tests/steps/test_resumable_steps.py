@@ -157,6 +157,25 @@ def test_a_save_that_is_rolled_back_is_none() -> None:
 
 
 @transactional
+def test_a_save_is_undone_with_a_savepoint_that_was_made_by_hand() -> None:
+    message = held()
+    with message.resumable_step("count") as step:
+        step.save(1)
+        with transaction.atomic():
+            beginning = transaction.savepoint()
+            step.save(2)
+            transaction.savepoint_rollback(beginning)
+            assert step.cursor == 1
+            step.save(3)
+            behind = transaction.savepoint()
+            transaction.savepoint_rollback(behind)
+            assert step.cursor == 3, "it was saved before the savepoint"
+            step.save(4)
+            transaction.savepoint_rollback(behind)
+        assert step.cursor == 3 == Step.objects.get().value
+
+
+@transactional
 def test_a_first_save_that_is_rolled_back_leaves_no_cursor() -> None:
     message = held()
     with message.resumable_step("count") as step:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from django_dbqueue import signals
 from django_dbqueue.consumers import registry
@@ -77,6 +78,48 @@ def test_of_one_that_has_just_ended_there_is_no_place(reports: list[dict[str, An
 def test_of_one_that_was_reclaimed_before_it_began_listeners_learn_nothing(reports: list[dict[str, Any]]) -> None:
     announce_stuck(delivered(), TIMEOUT)
     assert reports == []
+
+
+def test_no_listener_is_waited_for_while_an_earlier_one_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a list of messages whose listener blocks would be waited for once for each."""
+    blocked, heard = threading.Event(), threading.Event()
+
+    def block(*, message_id: int, **_: Any) -> None:
+        if message_id == one.claim.id:
+            blocked.wait(patience(60))
+        else:
+            heard.set()
+
+    monkeypatch.setattr("django_dbqueue.worker.stuck.PATIENCE", 0.1)
+    one, other = delivered(), delivered()
+    one.started_at = other.started_at = time.monotonic()
+    signals.handler_stuck.connect(block)
+    try:
+        announce_stuck(one, TIMEOUT)
+        monkeypatch.setattr("django_dbqueue.worker.stuck.PATIENCE", threading.TIMEOUT_MAX)
+        announce_stuck(other, TIMEOUT)
+        assert heard.wait(patience(60))
+    finally:
+        blocked.set()
+        signals.handler_stuck.disconnect(block)
+
+
+def test_a_listener_has_a_connection_of_its_own(reports: list[dict[str, Any]]) -> None:
+    """The child's own may be in any state, and is that of its worker's row."""
+    users: list[Any] = []
+
+    def use(**_: Any) -> None:
+        users.append(connections["default"])
+
+    one = delivered()
+    one.started_at = time.monotonic()
+    signals.handler_stuck.connect(use)
+    try:
+        announce_stuck(one, TIMEOUT)
+    finally:
+        signals.handler_stuck.disconnect(use)
+    assert len(reports) == 1
+    assert users[0] is not connections["default"]
 
 
 def test_the_listener_of_the_page_logs_it(caplog: pytest.LogCaptureFixture) -> None:
