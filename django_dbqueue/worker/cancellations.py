@@ -77,6 +77,8 @@ class Cancellations:
         for delivery in self._holding.running():
             call = delivery.call
             since = None if call is None else call.cancelled_at  # a list goes on while one of it is not cancelled
+            if since is not None and call.is_swallowed:
+                call.interrupt()
             if since is None or delivery.abandoned or now < since + self._grace:
                 continue
             delivery.abandoned = True

@@ -33,6 +33,23 @@ def test_a_list_is_given_up_a_grace_after_the_last_of_its_messages_was_cancelled
     assert (first.abandoned, second.abandoned) == (True, True)
 
 
+def test_what_was_swallowed_is_raised_again_at_the_next_check() -> None:
+    holding = Holding(Board(10))
+    watch = Cancellations(holding, GRACE, lambda: None)
+    [one] = given = deliveries(1)
+    holding.keep(*given)
+    _begin(given)
+    one.call.cancel, interrupted = (lambda: interrupted.append(1)), list[int]()
+    one.cancelled_at = 100.0
+    one.call.interrupt()
+    watch.run(100.5)
+    assert interrupted == [1]
+    one.call.is_swallowed = True
+    watch.run(101.5)
+    watch.run(102.5)
+    assert interrupted == [1, 1]
+
+
 def _begin(given: list[Delivery]) -> None:
     call = Call(given)
     for each in given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 from django_dbqueue import MessageCancelled
 from django_dbqueue.worker import interruption
-from django_dbqueue.worker.interruption import Call, interruptible
+from django_dbqueue.worker.interruption import Call, interruptible, note_what_is_swallowed
 from django_dbqueue.worker.lent_threads import in_own_loop
 from tests.patience import patience
 
@@ -66,6 +67,32 @@ def test_what_runs_is_interrupted_once_and_its_connections_are_closed(monkeypatc
     call.interrupt()
     assert isinstance(thread.join(), MessageCancelled)
     assert (len(closed), one.call) == (1, None)
+
+
+def test_what_python_swallows_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It swallows what is raised in a ``__del__``; the watch on cancelled messages interrupts once more then."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    note_what_is_swallowed()
+    one, began = delivery(), threading.Event()
+
+    class Ending:
+        def __del__(self) -> None:
+            began.set()
+            spin()
+
+    def work() -> None:
+        Ending()
+        spin()
+
+    thread = Aside([one], work)
+    call = one.call
+    cancel(one)
+    began.wait(patience(20))
+    call.interrupt()
+    while not call.is_swallowed:
+        time.sleep(0.001)
+    call.interrupt()
+    assert isinstance(thread.join(), MessageCancelled)
 
 
 def test_what_was_cancelled_before_it_began_does_not_begin() -> None:
