@@ -34,7 +34,7 @@ def announce_stuck(delivery: Delivery, after: str) -> None:
         return
     delivery.is_announced_stuck = True
     message, call = delivery.message, delivery.call
-    _tell(
+    _call_listeners(
         partial(
             signals.handler_stuck.send,
             type(message),
@@ -48,7 +48,7 @@ def announce_stuck(delivery: Delivery, after: str) -> None:
     )
 
 
-def _tell(send: Callable[[], object]) -> None:
+def _call_listeners(send: Callable[[], object]) -> None:
     """Call the listeners, and wait for their end; but don't wait again while an earlier call has not ended."""
 
     def call() -> None:
