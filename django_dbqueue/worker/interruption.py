@@ -5,8 +5,8 @@ in a call of C. It must not reach the worker's own code behind the handler. So t
 first, then waits for who has announced himself, and clears what he has left. It uses no lock for that: a thread which
 the exception hits as it acquires one would never release it.
 
-Python swallows what is raised in a ``__del__`` or in the callback of a weak reference. A hook notes that, and the call is
-interrupted once more.
+Python swallows what is raised in a ``__del__`` or in the callback of a weak reference. A hook notes that, and the call
+is interrupted once more.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def interruptible(deliveries: Sequence[Delivery], work: Callable[[], Result]) ->
 
 
 def note_what_is_swallowed() -> None:
-    """Let the process note that Python has swallowed a MessageCancelled. Whatever else it swallows goes on to the former hook."""
+    """Let this process note where Python swallows a MessageCancelled; all else is left to the former hook."""
     former = sys.unraisablehook
 
     def note(unraisable: sys.UnraisableHookArgs) -> None:
