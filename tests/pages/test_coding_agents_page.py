@@ -10,7 +10,7 @@ import pytest
 from tests.pages.page_project import ON_SQLITE, ROOT, make_project, run_there, shell
 
 PAGE = (ROOT / "docs" / "how-to" / "coding-agents.md").read_text()
-FILES = dict(re.findall(r"^In `shop/(\w+)\.py`[^\n]*:\n\n```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r"In `shop/(\w+)\.py`[^\n]*:\n\n```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 
 pytestmark = ON_SQLITE
 
