@@ -58,8 +58,8 @@ class ScheduleTick(models.Model):  # noqa: DJ008 - no person sees it
         managed = False
 
 
-class BatchMember(models.Model):  # noqa: DJ008 - no person sees it
-    """A task of a batch of ``oxpull``."""
+class _Member(models.Model):
+    """A task of something of ``oxpull``."""
 
     id = models.BigAutoField(primary_key=True)
     task_id = models.UUIDField()
@@ -67,21 +67,22 @@ class BatchMember(models.Model):  # noqa: DJ008 - no person sees it
     class Meta:
         apps = _APPS
         app_label = "dbqueue_importers"
+        managed = False
+        abstract = True
+
+
+class BatchMember(_Member):  # noqa: DJ008 - no person sees it
+    """A task of a batch."""
+
+    class Meta(_Member.Meta):
         db_table = "oxpull_oxpullbatchmember"
-        managed = False
 
 
-class WorkflowNode(models.Model):  # noqa: DJ008 - no person sees it
-    """A task of a workflow of ``oxpull``."""
+class WorkflowNode(_Member):  # noqa: DJ008 - no person sees it
+    """A task of a workflow."""
 
-    id = models.BigAutoField(primary_key=True)
-    task_id = models.UUIDField()
-
-    class Meta:
-        apps = _APPS
-        app_label = "dbqueue_importers"
+    class Meta(_Member.Meta):
         db_table = "oxpull_oxpullworkflownode"
-        managed = False
 
 
 class DjangoOx(ImportSource):
