@@ -173,7 +173,9 @@ def test_new_content_for_one_that_waits_is_no_reason_to_begin(
         sent = Message.objects.enqueue(3, queue=QUEUE, key="k", group=new_group, on_conflict="update")
         assert sent.outcome == "updated"
     assert not Line.objects.exists()
-    run(1)
+    began = claim_one()
+    assert (began.payload, claimed()) == (1, [])
+    began.ack()
     run(3)
     assert not Ticket.objects.exists()
     assert has_ended(f.id)

@@ -13,6 +13,7 @@ from django.db import connection
 
 from django_dbqueue.models import Message, Worker
 from tests.process.conftest import wait_until
+from tests.process.freezing import freeze_group
 from tests.process.sessions import end_sessions, sessions
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -117,7 +118,7 @@ def test_a_zombie_that_wakes_after_its_lease_is_refused(start_worker: Callable[.
     message = send("short-lease", do="until", file=str(gate))
     zombie = start_worker()
     zombie.wait_for("begin", message.pk)
-    zombie.signal_all(signal.SIGSTOP)
+    freeze_group(zombie.process.pid)
     wait_until(lambda: Message.objects.stuck("short-lease").exists(), "the lease to end")
     gate.touch()
     second = start_worker()

@@ -13,6 +13,7 @@ import pytest
 
 from django_dbqueue.models import Message, Worker
 from tests.process.conftest import wait_until
+from tests.process.freezing import freeze
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,7 +55,7 @@ def test_a_child_whose_loop_stands_still_is_seen_though_another_one_works(
     worker = start_worker("--queues", "test", "--processes", "2", "--liveness-file", str(file))
     wait_until(lambda: Worker.objects.count() == 2, "two children")
     pids = list(Worker.objects.values_list("pid", flat=True))
-    os.kill(pids[0], signal.SIGSTOP)
+    freeze(pids[0])
     stopped = time.time()
     for _ in range(3):  # which the supervisor and the other child live through
         message = Message.objects.enqueue({"do": "sleep", "seconds": 1.5}, queue="test")

@@ -151,10 +151,12 @@ def test_a_list_is_cancelled_when_each_of_its_messages_is() -> None:
 def test_an_interruption_that_comes_as_it_ends_is_waited_for_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever interrupts has announced himself, and is slow: he raises what the thread's end has to clear."""
     raise_in, goes_on, one = interruption._raise_in, threading.Event(), delivery()
+    raised: list[type[BaseException] | None] = []
 
     def slow(thread: int, kind: type[BaseException] | None) -> None:
         if kind is not None:
             goes_on.wait(patience(20))
+        raised.append(kind)
         raise_in(thread, kind)
 
     monkeypatch.setattr(interruption, "_raise_in", slow)
@@ -170,6 +172,7 @@ def test_an_interruption_that_comes_as_it_ends_is_waited_for_and_undone(monkeypa
         time.sleep(0.001)
     goes_on.set()
     assert thread.join() is True
+    assert raised == [MessageCancelled, None]
 
 
 def test_what_has_ended_is_not_interrupted() -> None:
