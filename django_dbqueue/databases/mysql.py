@@ -47,6 +47,7 @@ class MySQL(Server):
     """The terms of both servers; neither needs distinguishing."""
 
     vendor = "mysql"
+    keeps_savepoints = False
     driver = MYSQL_DRIVER
     facts = MYSQL_FACTS
     traces = MYSQL_TRACES
