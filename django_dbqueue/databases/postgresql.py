@@ -56,7 +56,6 @@ class PostgreSQL(Server):
 
     now = "statement_timestamp()"
     parked = f"'{PARKED}+00'"
-    session_id = "pg_backend_pid()"
     microseconds = "(EXTRACT(EPOCH FROM {}) * 1000000)::bigint"
     notifies = True
     rows_from_json = True
