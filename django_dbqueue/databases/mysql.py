@@ -93,6 +93,7 @@ class MySQL(Server):
 
     quote = "`"
     now = "UTC_TIMESTAMP(6)"
+    session_id = sessions.id
     database = "DATABASE()"
     use: ClassVar[Mapping[Index, str]] = {each: f" FORCE INDEX ({each})" for each in Index} | {
         Index.IDS: f" FORCE INDEX ({Index.PRIMARY})"

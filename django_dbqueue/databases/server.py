@@ -82,6 +82,8 @@ class Server(Tables, ABC):
     now = ""
     parked = f"'{PARKED}'"
     """SQL for the moment at which a message is due that waits for something other than time."""
+    session_id = ""
+    """SQL for the id of the database session, that of ``sessions``, or '' where the caller passes a number."""
     use: ClassVar[Mapping[Index, str]] = dict.fromkeys(Index, "")
     """What follows a table's name so that the server uses this index, where it must be told."""
     order_of_dead = "available_at, id"
@@ -133,11 +135,6 @@ class Server(Tables, ABC):
     """SQL for a moment as a whole number of microseconds since 1970."""
     join_each = "JOIN"
     """Joins a table of values with a table in which each value is looked up, in this order."""
-
-    @property
-    def session_id(self) -> str:
-        """SQL for the id of the database session, or '' where the caller passes a number."""
-        return "" if self.sessions is None else self.sessions.id
 
     def clock(self) -> Statement:
         """Read the server's clock."""

@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import InvalidStep
 from django_dbqueue.sessions.commit_hooks import on_commit
-from django_dbqueue.sessions.failures import Failures
+from django_dbqueue.sessions.failed_statements import FailedStatements
 from django_dbqueue.statements.steps_sql import CURSOR, STEP
 from django_dbqueue.steps.step_memory import StepBlock, Steps, value_of
 
@@ -23,7 +23,7 @@ from django_dbqueue.steps.step_memory import StepBlock, Steps, value_of
 class ResumableStep(StepBlock):
     """What ``with message.resumable_step(name) as step:`` gives: a block that saves how far it has come."""
 
-    __slots__ = ("_cursor", "_failures", "_is_open", "_save", "_steps")
+    __slots__ = ("_cursor", "_failed", "_is_open", "_save", "_steps")
 
     def __init__(self, steps: Steps, name: str, *, is_new: bool, result: Json = None, cursor: Json = None) -> None:
         super().__init__(name, is_new=is_new, result=result)
@@ -31,7 +31,7 @@ class ResumableStep(StepBlock):
         self._cursor = cursor
         self._is_open = is_new
         self._save: _Save | None = None
-        self._failures = Failures(self._doubt)
+        self._failed = FailedStatements(self._doubt)
 
     @property
     def cursor(self) -> Json:
@@ -72,11 +72,11 @@ class ResumableStep(StepBlock):
     def close(self) -> None:
         """Let nothing be saved any more."""
         self._is_open = False
-        self._failures.end()
+        self._failed.end()
 
     def watch(self) -> None:
         """Note which statements fail on the current thread's connection."""
-        self._failures.watch(self._steps.session.connection)
+        self._failed.watch(self._steps.session.connection)
 
     def finish(self) -> None:
         """Write the result in the place of the cursor: the block is done."""

@@ -56,7 +56,7 @@ def test_the_list_of_groups_reads_no_row_that_it_does_not_show(queue: str | None
     shown = OWN * (len(QUEUES) if queue is None else 1)
     assert len(search.found) == shown
     table = connection.ops.quote_name(Group._meta.db_table)
-    asked = [Statement(each["sql"].replace("%", "%%"), ()) for each in queries if table in each["sql"]]
-    costs = [cost_of(connection, each, everywhere=True) for each in asked]
+    statements = [Statement(each["sql"].replace("%", "%%"), ()) for each in queries if table in each["sql"]]
+    costs = [cost_of(connection, each, everywhere=True) for each in statements]
     assert len(costs) == 2
     assert max(costs) <= shown * MOST[connection.vendor]

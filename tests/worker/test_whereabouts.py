@@ -50,7 +50,7 @@ def functions(stack: str) -> list[str]:
 
 
 def stack_while_it_waits(handle: Callable[[asyncio.Event], Any]) -> list[str]:
-    async def look() -> str:
+    async def read_stack() -> str:
         gate = asyncio.Event()
         task = asyncio.create_task(handle(gate))
         for _ in range(5):  # each task begins in the next turn of the loop
@@ -61,7 +61,7 @@ def stack_while_it_waits(handle: Callable[[asyncio.Event], Any]) -> list[str]:
         assert frames_of(None, task) == []
         return stack
 
-    return functions(asyncio.run(look()))
+    return functions(asyncio.run(read_stack()))
 
 
 def test_each_coroutine_is_shown_that_the_one_before_it_awaits() -> None:
@@ -73,7 +73,7 @@ def test_behind_a_task_that_is_awaited_it_goes_on() -> None:
     assert stack_while_it_waits(through_a_task) == expected
 
 
-def test_it_ends_at_the_line_that_awaits_what_can_not_be_looked_into() -> None:
+def test_it_ends_at_the_line_that_awaits_what_shows_no_frame() -> None:
     assert stack_while_it_waits(by_a_generator) == ["by_a_generator"]
 
 
@@ -86,13 +86,13 @@ def test_two_that_wait_for_one_another_are_shown_once() -> None:
     async def second() -> None:
         await tasks[0]
 
-    async def look() -> str:
+    async def read_stack() -> str:
         tasks.extend((asyncio.create_task(first()), asyncio.create_task(second())))
         await asyncio.sleep(0)
         return as_text(frames_of(None, tasks[0]))
 
     loop = asyncio.new_event_loop()
-    stack = loop.run_until_complete(look())
+    stack = loop.run_until_complete(read_stack())
     for task in tasks:  # such tasks never end, and can't be cancelled
         task._log_destroy_pending = False
         task.get_coro().close()
@@ -123,7 +123,7 @@ def test_one_that_blocks_its_loop_is_shown_with_what_it_calls() -> None:
     assert place_of(frames_of(None, tasks[0])) == "an unknown place"
 
 
-def test_of_one_in_a_loop_of_its_own_it_is_told_not_of_the_thread_that_waits() -> None:
+def test_of_one_in_a_loop_of_its_own_the_stack_is_its_own_not_that_of_the_waiting_thread() -> None:
     one, began, may_end = delivery(), threading.Event(), threading.Event()
     one.over_at, one.options.timeout, one.timed_out = None, None, False
 

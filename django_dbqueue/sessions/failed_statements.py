@@ -14,14 +14,14 @@ from django_dbqueue.sessions.retry import is_victim
 from django_dbqueue.sessions.transaction_begin import Context, Execute
 
 
-class Failures:
+class FailedStatements:
     """A watch on the connections that a block uses. ``failed`` is called when a statement fails in a transaction."""
 
-    __slots__ = ("_failed", "_is_over")
+    __slots__ = ("_failed", "_has_ended")
 
     def __init__(self, failed: Callable[[], object]) -> None:
         self._failed = failed
-        self._is_over = False
+        self._has_ended = False
 
     def watch(self, connection: Any) -> None:
         """Watch the current thread's connection, too."""
@@ -30,11 +30,11 @@ class Failures:
 
     def end(self) -> None:
         """Watch no more. Each connection is left at its next statement, in its own thread."""
-        self._is_over = True
+        self._has_ended = True
 
     def _run(self, execute: Execute, sql: str, params: Any, many: bool, context: Context) -> object:
         connection = context["connection"]
-        if self._is_over:
+        if self._has_ended:
             connection.execute_wrappers.remove(self._run)
             return execute(sql, params, many, context)
         try:
