@@ -12,8 +12,9 @@ signal                    arguments besides ``sender`` (the message model)
 ``lease_lost``            queue, message_id, verb (``"cancel"``: its message was cancelled)
 ``ack_undecided``         queue, message_id
 ``handler_stuck``         queue, message_id, handler (its name), seconds (since it began), after (what should have ended
-                          it: ``"its timeout"``, ``"its cancellation"``, …), stack (where in the code its thread is, as
-                          a traceback shows it, without variables; ``""`` for a coroutine, or if it has just ended)
+                          it: ``"its timeout"``, ``"its cancellation"``, …), stack (where in the code it is, as a
+                          traceback shows it, without variables: its thread, or what its coroutine awaits; ``""`` if it
+                          has just ended)
 ``operator_acted``        verb, queue, by, reason, count (messages; 0 where the whole queue is meant), message_ids (the
                           first of them, where they were named), group (where a whole group is meant)
 ========================  ===========================================================================

@@ -1,7 +1,8 @@
 """What the errors of servers say, as far as code acts on it.
 
-A server's table has, by kind, numbers (MySQL's and MariaDB's); SQLSTATEs, or their prefixes; and, where a driver gives
-no code, words of the text. They are told apart, so nobody needs to know whose error it is.
+A server's table has, by kind, numbers (MySQL's and MariaDB's), or such a number with what the text has in any language;
+SQLSTATEs, or their prefixes; and, where a driver gives no code, words of the text. They are told apart, so nobody needs
+to know whose error it is.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Kind = Literal[
 """After an outage the same statement is repeated. What is neither *refused* nor one of these is judged by what the
 server does when it is repeated (``sessions.doubts``): a trigger may fail with any code."""
 OUTAGES: Final[tuple[Kind, ...]] = ("passing", "lost", "full", "denied", "shut out", "waited", "no memory", "unable")
-Codes = frozenset[int | str]
+Codes = frozenset[int | str | tuple[int, str]]
 Errors = Mapping[Kind, Codes]
 
 _LONGEST_STATE: Final = 5
@@ -53,7 +54,8 @@ def is_among(error: BaseException, codes: Codes) -> bool:
     """Return whether an error has one of these codes or, if it has none, one of the texts."""
     code = code_of(error)
     if isinstance(code, int):
-        return code in codes
+        text = str(error)
+        return code in codes or any(isinstance(each, tuple) and each[0] == code and each[1] in text for each in codes)
     words = [each for each in codes if isinstance(each, str)]
     if code is not None:
         return code.startswith(tuple(each for each in words if len(each) <= _LONGEST_STATE))

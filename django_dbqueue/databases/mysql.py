@@ -47,6 +47,7 @@ class MySQL(Server):
     """The terms of both servers; neither needs distinguishing."""
 
     vendor = "mysql"
+    keeps_savepoints = False
     driver = MYSQL_DRIVER
     facts = MYSQL_FACTS
     traces = MYSQL_TRACES
@@ -65,7 +66,8 @@ class MySQL(Server):
         "shut out": frozenset({1045}),
         "no memory": frozenset({1037, 1041, 2008}),
         "unable": _UNABLE,
-        "demoted": frozenset({1290, 1792, 1836, 3100}),  # read-only: an option, a transaction, InnoDB; a group's member
+        # read-only: an option, which 1290 names (others forbid other things), a transaction, InnoDB; a group's member
+        "demoted": frozenset({(1290, "read-only"), 1792, 1836, 3100}),
         "unshowable": frozenset({3854}),
         "untrusted": frozenset({1418, 1419}),
         "characters": frozenset({1366, 3988}),
@@ -91,7 +93,7 @@ class MySQL(Server):
 
     quote = "`"
     now = "UTC_TIMESTAMP(6)"
-    session_id = "CONNECTION_ID()"
+    session_id = sessions.id
     database = "DATABASE()"
     use: ClassVar[Mapping[Index, str]] = {each: f" FORCE INDEX ({each})" for each in Index} | {
         Index.IDS: f" FORCE INDEX ({Index.PRIMARY})"

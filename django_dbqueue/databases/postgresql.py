@@ -56,7 +56,7 @@ class PostgreSQL(Server):
 
     now = "statement_timestamp()"
     parked = f"'{PARKED}+00'"
-    session_id = "pg_backend_pid()"
+    session_id = sessions.id
     microseconds = "(EXTRACT(EPOCH FROM {}) * 1000000)::bigint"
     notifies = True
     rows_from_json = True

@@ -83,7 +83,7 @@ class Server(Tables, ABC):
     parked = f"'{PARKED}'"
     """SQL for the moment at which a message is due that waits for something other than time."""
     session_id = ""
-    """SQL for the id of the database session, or '' where the caller passes a number."""
+    """SQL for the id of the database session, that of ``sessions``, or '' where the caller passes a number."""
     use: ClassVar[Mapping[Index, str]] = dict.fromkeys(Index, "")
     """What follows a table's name so that the server uses this index, where it must be told."""
     order_of_dead = "available_at, id"
@@ -102,6 +102,8 @@ class Server(Tables, ABC):
     """Whether a statement that changes rows, or inserts those whose keys are free, can return them."""
     keeps_entries = True
     """Whether a claimed row's entry stays in the claim index until it is purged, so that a claim begins behind it."""
+    keeps_savepoints = True
+    """Whether the victim of a deadlock may continue from a savepoint; else nothing is left of its transaction."""
     returns_kept_failure = False
     """Whether an INSERT that meets the same group returns its id as the last inserted one; else it returns no row."""
     keep_failure = " ON CONFLICT (queue, fingerprint) DO NOTHING RETURNING id"

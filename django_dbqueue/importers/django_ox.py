@@ -3,7 +3,8 @@
 Its worker locks a row, marks it RUNNING and commits, or does so in one UPDATE of a row that is still READY; so a row
 that is READY under our lock is nobody's. What its schedules have sent is named by a row of theirs, which forgets it in
 the same commit, as when django-ox prunes. Members of a batch or a workflow of its app ``oxpull`` stay: where a member's
-row is gone, that app takes it for one that has ended.
+row is gone, that app takes it for one that has ended. So do unique tasks while they have their lock: ``Batch.add()`` of
+such a task reads without a lock that it waits, and makes it a member in a commit that may come after ours.
 """
 
 from __future__ import annotations
@@ -85,6 +86,19 @@ class WorkflowNode(_Member):  # noqa: DJ008 - no person sees it
         db_table = "oxpull_oxpullworkflownode"
 
 
+class UniqueLock(models.Model):  # noqa: DJ008 - no person sees it
+    """What makes another enqueue of a unique task return the task that waits."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    task_id = models.UUIDField(null=True)
+
+    class Meta:
+        apps = _APPS
+        app_label = "dbqueue_importers"
+        db_table = "oxpull_oxpulluniquelock"
+        managed = False
+
+
 class DjangoOx(ImportSource):
     """Tasks keep their queue, their backend's alias, priority and ``run_after``; attempts are counted from none."""
 
@@ -95,8 +109,10 @@ class DjangoOx(ImportSource):
 
     def waiting(self, using: str) -> Q:
         ready = Q(status="READY")
-        for members in _members(using):
+        for members in _there(using, BatchMember, WorkflowNode):
             ready &= ~Q(Exists(members._base_manager.using(using).filter(task_id=OuterRef("pk"))))
+        for locks in _there(using, UniqueLock):  # by a list, for want of an index of the tasks
+            ready &= ~Q(pk__in=locks._base_manager.using(using).filter(task_id__isnull=False).values("task_id"))
         return ready
 
     def counts(self, using: str) -> SourceCounts:
@@ -124,12 +140,12 @@ class DjangoOx(ImportSource):
         ScheduleTick._base_manager.using(using).filter(task_id__in=keys).update(task_id=None)
 
 
-def _members(using: str) -> list[type[models.Model]]:
-    """Return the tables of members that are there: projects have ``oxpull`` or not."""
+def _there(using: str, *tables: type[models.Model]) -> list[type[models.Model]]:
+    """Return those of these tables that are there: projects have ``oxpull`` or not."""
     connection = connections[using]
     with connection.cursor() as cursor:
         there = set(connection.introspection.table_names(cursor))
-    return [model for model in (BatchMember, WorkflowNode) if model._meta.db_table in there]
+    return [model for model in tables if model._meta.db_table in there]
 
 
 SOURCE: Final = DjangoOx()

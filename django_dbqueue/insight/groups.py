@@ -1,7 +1,8 @@
 """Groups for people: which have something now, how much waits and runs in each, and what holds them up.
 
 Lanes are found by skip scans, one index entry each, and never more than are listed; within a lane counts stop at a cap.
-Groups that are paused or held are found by indexes of their own, so that none is missed among a million.
+Groups that are paused or held, or have a limit or a rate of their own, are found by indexes of their own, so that none
+is missed among a million.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from django_dbqueue.models.message import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import ROWS_AT_ONCE
-from django_dbqueue.states.ranges_in_use import Range, queues_in_use, ranges_in_use
+from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
 
 STEP: Final = 500
 """Lanes, or messages, that one statement names."""
@@ -91,8 +92,7 @@ def find_groups(session: DjangoSession, *, queue: str | None = None, limit: int)
     walked = [next_lanes(session, table, after=first - 1, until=last, limit=limit + 1) for table in tables]
     for each in _named(session, {lane for lanes in walked for lane in lanes}):
         found.setdefault(each.lane, each)
-    own = [row for row in rows[: limit + 1] if row.width is not None or row.rate is not None]
-    for row in [*_rated(session, queue, limit), *own]:
+    for row in rows.filter(has_own__in=(True,))[: limit + 1]:
         found.setdefault(row.lane, RankedGroup(3, _EVER, row.lane, row.queue, row.name))
     those = sorted(each for each in found.values() if queue is None or each.queue == queue)
     return Search(those[: limit + 1], any(len(lanes) > limit for lanes in walked))
@@ -182,13 +182,6 @@ def _held(session: DjangoSession, queue: str | None, limit: int) -> Iterator[Ran
         places = [(each.lane, pk) for pk, each in groups.items()]
         for _lane, pk in session.fetch(groups_sql.with_ticket(session.server, places)) if places else []:
             yield groups[pk]
-
-
-def _rated(session: DjangoSession, queue: str | None, limit: int) -> Iterable[Group]:
-    """Return groups with a rate of their own, by its index: where a queue has a rate, each of its groups has a row."""
-    names = {*conf.get("QUEUES"), *queues_in_use(session)} if queue is None else {queue}
-    # A range: of many queues SQLite reads the whole table for IS NOT NULL
-    return Group.objects.using(session.using).filter(queue__in=names, rate__gt="")[: limit + 1]
 
 
 def _ranges(session: DjangoSession, queue: str | None) -> list[Range]:

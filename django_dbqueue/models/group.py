@@ -118,6 +118,12 @@ class Group(models.Model):
     name = KeyField(_("group"), max_length=200)
     width = models.PositiveIntegerField(_("limit"), null=True, blank=True)
     rate = AsciiField(_("rate"), max_length=16, null=True, blank=True)
+    has_own = models.GeneratedField(
+        expression=models.Q(width__isnull=False) | models.Q(rate__isnull=False),
+        output_field=models.BooleanField(),
+        db_persist=True,
+    )
+    """Whether it has a limit or a rate of its own: where a queue has a rate, each of its groups has a row."""
     scheduled = models.BigIntegerField(null=True, editable=False)
     started = models.BigIntegerField(null=True, editable=False)
     is_paused = models.BooleanField(_("paused"), default=False, db_default=False)
@@ -133,6 +139,7 @@ class Group(models.Model):
         default_permissions = ("view",)
         indexes = (
             models.Index(fields=("is_paused", "lane"), name="dbqueue_group_paused"),
+            models.Index(fields=("has_own", "lane"), name="dbqueue_group_own"),
             models.Index(fields=("queue", "rate"), name="dbqueue_group_rate"),
         )
         permissions = (("change_group_limit", _("Can change the limits of groups")),)

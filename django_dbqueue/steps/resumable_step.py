@@ -15,6 +15,7 @@ from asgiref.sync import sync_to_async
 from django_dbqueue.codecs import Json
 from django_dbqueue.exceptions import InvalidStep
 from django_dbqueue.sessions.commit_hooks import on_commit
+from django_dbqueue.sessions.failed_statements import FailedStatements
 from django_dbqueue.statements.steps_sql import CURSOR, STEP
 from django_dbqueue.steps.step_memory import StepBlock, Steps, value_of
 
@@ -22,7 +23,7 @@ from django_dbqueue.steps.step_memory import StepBlock, Steps, value_of
 class ResumableStep(StepBlock):
     """What ``with message.resumable_step(name) as step:`` gives: a block that saves how far it has come."""
 
-    __slots__ = ("_cursor", "_is_open", "_save", "_steps")
+    __slots__ = ("_cursor", "_failed", "_is_open", "_save", "_steps")
 
     def __init__(self, steps: Steps, name: str, *, is_new: bool, result: Json = None, cursor: Json = None) -> None:
         super().__init__(name, is_new=is_new, result=result)
@@ -30,6 +31,7 @@ class ResumableStep(StepBlock):
         self._cursor = cursor
         self._is_open = is_new
         self._save: _Save | None = None
+        self._failed = FailedStatements(self._doubt)
 
     @property
     def cursor(self) -> Json:
@@ -61,6 +63,7 @@ class ResumableStep(StepBlock):
         saved = steps.encoded(self.name, cursor, CURSOR)
         steps.put(saved)
         self._cursor, self._save = value_of(saved), _Save(steps)
+        self.watch()
 
     async def asave(self, cursor: Json) -> None:
         """Run ``save`` from async code, in a commit of its own."""
@@ -69,6 +72,11 @@ class ResumableStep(StepBlock):
     def close(self) -> None:
         """Let nothing be saved any more."""
         self._is_open = False
+        self._failed.end()
+
+    def watch(self) -> None:
+        """Note which statements fail on the current thread's connection."""
+        self._failed.watch(self._steps.session.connection)
 
     def finish(self) -> None:
         """Write the result in the place of the cursor: the block is done."""
@@ -77,19 +85,26 @@ class ResumableStep(StepBlock):
         self._steps.put(remembered)
         self.result, self._cursor, self._save = value_of(remembered), None, None
 
+    def _doubt(self) -> None:
+        if self._save is not None:
+            self._save.is_doubtful = True
+
 
 class _Save:
     """A save, which stands unless its transaction is rolled back."""
 
-    __slots__ = ("_connection", "_is_committed")
+    __slots__ = ("_connection", "_is_committed", "is_doubtful")
 
     def __init__(self, steps: Steps) -> None:
         self._is_committed = False
+        self.is_doubtful = False
+        """Whether a later statement of its transaction failed. A handler may swallow that, and so a rollback by the
+        server: PostgreSQL takes COMMIT then, without an error."""
         self._connection: Any = steps.session.connection
         on_commit(self._commit, using=steps.session.using)
 
     def _commit(self) -> None:
-        self._is_committed = True
+        self._is_committed = not self.is_doubtful
 
     @property
     def stands(self) -> bool:
@@ -105,6 +120,7 @@ def resumable(steps: Steps, name: str) -> Iterator[ResumableStep]:
         yield step
         return
     try:
+        step.watch()
         with steps.inside(name):
             yield step
         step.finish()

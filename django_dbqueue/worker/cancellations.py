@@ -18,10 +18,11 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import CANCELS
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker import log_events
-from django_dbqueue.worker.coroutines import CANCEL, place_of
+from django_dbqueue.worker.coroutines import CANCEL
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.stuck import announce_stuck
+from django_dbqueue.worker.whereabouts import place_of
 
 CHECKED_EVERY: Final = 1.0
 """Seconds between checks for what doesn't end."""
@@ -84,7 +85,7 @@ class Cancellations:
             delivery.abandoned = True
             logger.error(
                 "message %s: %s still runs %.1f s after it was cancelled, at %s: %s. Its child is replaced",
-                delivery.claim.id, delivery.name, now - since, place_of(call.thread), call.why_it_runs(),
+                delivery.claim.id, delivery.name, now - since, place_of(call.frames), call.why_it_runs(),
             )  # fmt: skip
             self._replace()
             announce_stuck(delivery, CANCEL)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -34,6 +33,7 @@ from django_dbqueue.worker.payloads import read
 from django_dbqueue.worker.raised import forget_variables
 from django_dbqueue.worker.resources import LEFT_WITHIN, Resources
 from django_dbqueue.worker.sync_threads import Calls, SyncThreads
+from django_dbqueue.worker.whereabouts import frames_of, place_of
 
 INTERRUPTED: Final = "Interrupted: the worker was stopped before the handler returned."
 
@@ -148,7 +148,7 @@ class EventLoop:
     def current(self) -> tuple[CoroutineJob | None, str]:
         """Return what the loop's thread is doing: the job, if it is a handler's own task, and the place in the code."""
         task = asyncio.current_task(self._loop)
-        return (None if task is None else self._jobs.get(task)), place_of(self._thread.ident)
+        return (None if task is None else self._jobs.get(task)), place_of(frames_of(self._thread.ident, None))
 
     def _wake(self) -> None:
         if not self._is_woken:
@@ -288,9 +288,3 @@ def _watched(call: Future[Any]) -> asyncio.Future[None]:
 
     call.add_done_callback(lambda _: loop.call_soon_threadsafe(finish))
     return done
-
-
-def place_of(thread: int | None) -> str:
-    """Return where in the code a thread is."""
-    frame = sys._current_frames().get(thread or 0)
-    return "an unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

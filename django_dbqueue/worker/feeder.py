@@ -222,6 +222,7 @@ class Feeder:
         claimer.low_water.learn(self._idle_poll.priorities(claimer.queue))
         if claimer.in_a_row > 1:
             claimer.room = self._room(claimer.queue)
+        began_at = time.monotonic()
         try:
             claimed = claimer.take(limit, lease=lease, max_reads=options.max_reads, partner=partner)
         except (Error, MemoryError) as error:
@@ -235,7 +236,7 @@ class Feeder:
         session, rated = self._options.session, self._idle_poll.rated
         deliveries = [Delivery(each, session, consumer, options, rated) for each in claimed]
         followers = self._let_follow(deliveries, claimer.followers) if claimer.followers else []
-        for old in self._holding.keep(*deliveries, *followers):
+        for old in self._holding.keep(*deliveries, *followers, began_at=began_at):
             self._settler.let_go(old)
         self._suspects += [each for each in deliveries if each.is_suspect]
         if self._suspects:

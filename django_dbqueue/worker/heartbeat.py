@@ -41,7 +41,6 @@ class Heartbeat(threading.Thread):
         self._session = session
         self._presence = presence
         self._holding = holding
-        self._checks_again = False
         self._orphaned = orphaned
         self._parent = os.getppid()
         self._over = False
@@ -122,15 +121,17 @@ class Heartbeat(threading.Thread):
             self._beat_at = now
 
     def _check_if_called(self) -> None:
-        """Check all that is held; and once more at the next turn, for a claim whose reply was on its way.
+        """Check all that is held; and once more for a claim whose reply was on its way, however late it comes.
 
         What this child has lost already, because it claimed the message again, may have been cancelled before that.
         """
-        if not (self._presence.is_called or self._checks_again):
+        if not (self._presence.is_called or self._holding.has_late):
             return
+        self._presence.is_called = True  # until all is checked
+        self._holding.checked_at, self._holding.has_late = time.monotonic(), False
         for part in chunks((each for each in self._holding.snapshot() if each.cancelled_at is None), MAX_IDS):
             announce_lost(self._session, part)
-        self._checks_again, self._presence.is_called = self._presence.is_called, False
+        self._presence.is_called = False
 
     def _extend_due(self) -> None:
         now = time.monotonic()

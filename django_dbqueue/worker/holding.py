@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -42,6 +43,7 @@ class Holding:
         self._lock = threading.Lock()  # a Condition's own methods to take it are Python
         self._changed = threading.Condition(self._lock)
         self._open = True
+        self.checked_at, self.has_late = 0.0, False  # when the heartbeat looked for cancels; what was asked for before
         self.has_timeouts = False  # whether a message's own function had a timeout so far
 
     def __len__(self) -> int:
@@ -80,14 +82,15 @@ class Holding:
         ripe["async"] = len(self._async_shelf)
         return {kind: Load(held.count(kind), running.count(kind), ripe[kind]) for kind in get_args(Kind)}
 
-    def keep(self, *deliveries: Delivery) -> list[Delivery]:
-        """Hold what was just claimed without offering it to the threads.
+    def keep(self, *deliveries: Delivery, began_at: float = math.inf) -> list[Delivery]:
+        """Hold what was just claimed, by a claim that began at ``began_at``, without offering it to the threads.
 
         Return the deliveries of the same messages that were held under earlier claims. Those are lost: what has not
         started never will, and what has started stays held until it is dropped.
         """
         with self._lock:
             before = self._all
+            self.has_late = self.has_late or began_at <= self.checked_at
             superseded = [before[each.claim.id] for each in deliveries if each.claim.id in before]
             for old in superseded:
                 old.superseded = True

@@ -11,15 +11,18 @@ is interrupted once more.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from types import FrameType
+from typing import Any, Final, TypeVar
 
 from django_dbqueue.exceptions import MessageCancelled
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.thread_connections import discard_all
+from django_dbqueue.worker.whereabouts import frames_of
 
 Result = TypeVar("Result")
 
@@ -32,12 +35,14 @@ _calls: Final[dict[int, Call]] = {}
 class Call:
     """What a thread runs now for some deliveries: one, or those of a list."""
 
-    __slots__ = ("_is_announced", "_is_raised", "cancel", "deliveries", "is_swallowed", "thread")
+    __slots__ = ("_is_announced", "_is_raised", "cancel", "deliveries", "is_swallowed", "task", "thread")
 
     def __init__(self, deliveries: Sequence[Delivery]) -> None:
         self.deliveries = deliveries
         self.cancel: Callable[[], object] | None = None
         """Cancels the coroutine that the handler is, in an event loop of its own."""
+        self.task: asyncio.Task[Any] | None = None
+        """The task of that coroutine."""
         self._is_announced = self._is_raised = False
         self.is_swallowed = False
         """Whether Python has swallowed what was raised."""
@@ -48,6 +53,11 @@ class Call:
         """Return since when there is nothing left to do here: of a list, since the last message was cancelled."""
         moments = [each.cancelled_at for each in self.deliveries if each.cancelled_at is not None]
         return max(moments) if len(moments) == len(self.deliveries) else None
+
+    @property
+    def frames(self) -> list[FrameType]:
+        """Return where in the code it is; nothing if it has just ended."""
+        return frames_of(self.thread, self.task)
 
     @property
     def is_interrupted(self) -> bool:

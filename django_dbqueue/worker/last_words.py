@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from django_dbqueue import hooks
+from django_dbqueue.worker.mailing import MailingHandler
 
 _all_handlers: Final[list[Any]] = vars(logging)["_handlerList"]  # what logging.shutdown() goes through
 WITHIN: Final = 2.0
@@ -43,12 +44,14 @@ def _flush() -> None:
         if (listener := getattr(handler, "listener", None)) is not None:  # a QueueHandler's, from Python 3.12 on
             with suppress(Exception):
                 _end(listener)
-    _write_out()
-    hooks.flush()
+    _write_out(hooks)
 
 
-def _write_out() -> None:
-    for each in (*_handlers(), sys.stdout, sys.stderr):
+def _write_out(*others: Any) -> None:
+    """Flush all, and mails last: other handlers bring more of them, and a mail server that hangs takes all the time."""
+    handlers = _handlers()
+    mails = [each for each in handlers if isinstance(each, MailingHandler)]
+    for each in (*(each for each in handlers if each not in mails), sys.stdout, sys.stderr, *others, *mails):
         with suppress(Exception):
             each.flush()
 

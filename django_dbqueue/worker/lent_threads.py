@@ -66,6 +66,7 @@ def in_own_loop(delivery: Delivery, work: Callable[[], Coroutine[Any, Any, Resul
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         loop.set_default_executor(threads)
         if call is not None and task is not None:
+            call.task = task
             call.cancel = partial(_cancel, loop, task)  # before the check: who interrupts does the reverse
             if call.is_interrupted:
                 raise asyncio.CancelledError
@@ -80,7 +81,7 @@ def in_own_loop(delivery: Delivery, work: Callable[[], Coroutine[Any, Any, Resul
             returned = async_to_sync(run)()
     finally:
         if call is not None:
-            call.cancel = None
+            call.cancel = call.task = None
         was_cancelled = any(scope.expired() for scope in scopes)
         delivery.timed_out = delivery.timed_out or was_cancelled
     if was_cancelled:

@@ -83,7 +83,7 @@ class LoopWatch:
             _why(job),
         )  # fmt: skip
         self._replace()
-        announce_stuck(delivery, reason)
+        announce_stuck(delivery, reason, job.task)
 
     def _feel_pulse(self, now: float, is_busy: bool) -> None:
         """Ask the loop to answer, and name who keeps it from answering."""

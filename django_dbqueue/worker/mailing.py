@@ -44,15 +44,27 @@ class MailingHandler(logging.Handler):
         elif not self._is_full:
             self._is_full = True
             logger.warning("%s mails to ADMINS wait: what is logged until they are sent is not mailed", MOST)
+        self._start()
+
+    def _start(self) -> None:
         if self._thread is None:
             thread = threading.Thread(target=self._mail, name="dbqueue-mails", daemon=True)
-            with suppress(RuntimeError, MemoryError):  # no room for a thread now: the next record tries again
+            with suppress(RuntimeError, MemoryError):  # no room for it now: the next record, or the end, tries again
                 thread.start()
                 self._thread = thread
 
     def flush(self) -> None:
         """Wait for what is to be mailed; a process that is about to fork has no thread of ours then."""
-        if self._process == os.getpid() and (thread := self._thread) is not None:
+        if self._process != os.getpid():
+            return
+        self.acquire()
+        try:
+            if self._waiting:
+                self._start()
+            thread = self._thread
+        finally:
+            self.release()
+        if thread is not None:
             thread.join(WITHIN)
 
     def _mail(self) -> None:

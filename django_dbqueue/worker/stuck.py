@@ -6,18 +6,18 @@ So listeners get a thread of their own, and the child waits for them in bounds.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from django_dbqueue import signals
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.thread_connections import discard_all
+from django_dbqueue.worker.whereabouts import as_text, frames_of
 
 PATIENCE: Final = 5.0
 """Seconds that a child waits for listeners before it continues without them."""
@@ -28,12 +28,16 @@ _late: list[threading.Thread] = []
 """Threads of listeners for which this process has waited long enough."""
 
 
-def announce_stuck(delivery: Delivery, after: str) -> None:
-    """Send ``handler_stuck``, once for a delivery; ``after``: what should have ended its handler."""
+def announce_stuck(delivery: Delivery, after: str, task: asyncio.Task[Any] | None = None) -> None:
+    """Send ``handler_stuck``, once for a delivery.
+
+    ``after``: what should have ended its handler. ``task``: what the child's event loop runs for it.
+    """
     if delivery.is_announced_stuck or delivery.started_at is None:
         return
     delivery.is_announced_stuck = True
     message, call = delivery.message, delivery.call
+    frames = frames_of(None, task) if call is None else call.frames
     _call_listeners(
         partial(
             signals.handler_stuck.send,
@@ -43,7 +47,7 @@ def announce_stuck(delivery: Delivery, after: str) -> None:
             handler=delivery.name,
             seconds=time.monotonic() - delivery.started_at,
             after=after,
-            stack=_stack_of(None if call is None else call.thread),
+            stack=as_text(frames),
         )
     )
 
@@ -65,9 +69,3 @@ def _call_listeners(send: Callable[[], object]) -> None:
         _late.append(thread)
         if is_waited_for:
             logger.error("a listener of handler_stuck still runs after %g s: its child continues without it", PATIENCE)
-
-
-def _stack_of(thread: int | None) -> str:
-    """Return where in the code a thread is, from the outermost call to the innermost."""
-    frame = sys._current_frames().get(thread or 0)
-    return "" if frame is None else "".join(traceback.format_stack(frame))

@@ -36,6 +36,8 @@ def test_a_refusal_means_what_the_account_may_not(error: Exception, kinds: set[K
     "error",
     [
         OperationalError(1290, "running with the --read-only option so it cannot execute this statement"),
+        OperationalError(1290, "running with the --super-read-only option so it cannot execute this statement"),
+        OperationalError(1290, "Der MariaDB-Server läuft mit der Option --read-only und kann diese Anweisung"),
         OperationalError(1792, "Cannot execute statement in a READ ONLY transaction."),
         OperationalError(1836, "Running in read-only mode"),
         OperationalError(3100, "Error on observer while running replication hook 'before_commit'."),
@@ -46,6 +48,17 @@ def test_a_server_that_takes_no_writes_is_demoted_which_is_an_outage(error: Exce
     assert means(error, "demoted")
     assert means(error, "unable"), "no row is judged by it"
     assert not means(OperationalError(1146, "no such table"), "demoted")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
+        "Der MariaDB-Server läuft mit der Option --event-scheduler=DISABLED or --skip-grant-tables und kann diese",
+    ],
+)
+def test_a_server_whose_options_forbid_something_else_takes_writes(text: str) -> None:
+    assert not means(OperationalError(1290, text), "demoted")
 
 
 @pytest.mark.parametrize(

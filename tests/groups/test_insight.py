@@ -8,6 +8,7 @@ import pytest
 
 from django_dbqueue.insight import groups
 from django_dbqueue.insight.groups import find_groups, groups_named, overview_of, overviews
+from django_dbqueue.keys import lane_of
 from django_dbqueue.models import Group, Message
 from django_dbqueue.sessions.django_session import session_of
 from tests.factories import QUEUE, claim_one, let_pass
@@ -60,15 +61,17 @@ def test_a_group_with_a_rate_of_its_own_is_found_and_shows_it(settings: Settings
     assert [overview_of(session, group, cap=2).rate for group in others] == ["5/s", None]
 
 
-def test_a_rate_of_its_own_is_found_among_many_groups_that_have_rows(settings: SettingsWrapper) -> None:
-    settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_rate": "5/s"}, "other": {}}}
-    for number in range(9):
-        Group.objects.limit(QUEUE, f"g{number}", None)  # a row for the times of its rate, and nothing of its own
-    paced = max((Group.objects.get(name=f"g{number}") for number in range(9)), key=lambda group: group.lane).name
-    Group.objects.rate(QUEUE, paced, "10/m")
-    Group.objects.rate("other", "paced", "10/m")
-    assert found(queue=QUEUE, limit=2) == [(QUEUE, paced)]
-    assert sorted(found(limit=2)) == sorted([(QUEUE, paced), ("other", "paced")])
+@pytest.mark.parametrize("what", [{"width": 3}, {"rate": "10/m"}], ids=["limit", "rate"])
+def test_a_limit_or_a_rate_of_its_own_is_found_behind_others_that_have_rows(what: dict[str, Any]) -> None:
+    """Of a queue with a rate each group has a row for its times; and nobody knows the queue "other" but its rows."""
+    for queue in (QUEUE, "other"):
+        rows = [Group(lane=lane_of(queue, f"g{number}"), queue=queue, name=f"g{number}") for number in range(9)]
+        Group.objects.bulk_create(rows)
+        Group.objects.filter(pk=max(row.lane for row in rows)).update(**what)
+    own = [(row.queue, row.name) for row in Group.objects.exclude(width=None, rate=None)]
+    assert len(own) == 2
+    assert found(queue=QUEUE, limit=2) == [each for each in own if each[0] == QUEUE]
+    assert sorted(found(limit=2)) == sorted(own)
 
 
 def test_what_runs_and_waits_is_counted_to_a_cap() -> None:

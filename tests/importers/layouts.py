@@ -172,6 +172,19 @@ class OxpullWorkflowNode(models.Model):  # noqa: DJ008 - a table
         db_table = "oxpull_oxpullworkflownode"
 
 
+class OxpullUniqueLock(models.Model):  # noqa: DJ008 - a table
+    key = models.CharField(max_length=64, primary_key=True)
+    task_id = models.UUIDField(null=True, blank=True)
+    task_path = models.CharField(max_length=255)
+    queue_name = models.CharField(max_length=128, default="default")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        apps = APPS
+        app_label = "oxpull"
+        db_table = "oxpull_oxpulluniquelock"
+
+
 class Solar(models.Model):  # noqa: DJ008 - a table
     """django-celery-beat 2.9.0, like the four below: the newest migration is 0019_alter_periodictasks_options."""
 

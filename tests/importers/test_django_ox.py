@@ -13,6 +13,7 @@ from django_dbqueue.models import Message
 from tests.commands.running import run
 from tests.importers.layouts import (
     OxpullBatchMember,
+    OxpullUniqueLock,
     OxpullWorkflowNode,
     OxScheduleTick,
     OxTask,
@@ -88,6 +89,23 @@ def test_members_of_a_batch_or_a_workflow_stay(members: type[models.Model]) -> N
         counts = imported_from(OTHER)
     assert [counts[name] for name in ("waiting", "running", "taken")] == [1, 1, 1]
     assert OxTask.objects.get().pk == first.pk
+
+
+def test_a_unique_task_stays_while_it_has_its_lock_so_that_no_batch_is_given_a_row_that_is_gone() -> None:
+    """``Batch.add()`` of its call has read that it waits, and will commit its membership after the import."""
+    OTHER.enqueue(range(2))
+    first = OxTask.objects.order_by("enqueued_at").first()
+    assert first is not None
+    with created(OxpullUniqueLock, OxpullBatchMember):
+        OxpullUniqueLock._base_manager.create(key="a", task_id=first.pk, task_path=NOTHING, created_at=timezone.now())
+        OxpullUniqueLock._base_manager.create(key="b", task_id=None, task_path=NOTHING, created_at=timezone.now())
+        counts = imported_from(OTHER)
+        assert [counts[name] for name in ("waiting", "running", "taken")] == [1, 1, 1]
+        OxpullBatchMember._base_manager.create(task_id=first.pk)
+        assert OxTask.objects.get().pk == first.pk
+        OxpullBatchMember._base_manager.all().delete()
+        OxpullUniqueLock._base_manager.all().delete()
+        assert imported_from(OTHER)["taken"] == 1, "once the locks are gone, as the page says"
 
 
 def test_a_version_without_the_table_of_due_times_is_refused() -> None:

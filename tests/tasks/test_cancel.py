@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,17 @@ def test_a_task_in_a_thread_that_hangs_has_its_child_replaced(
     wait_until(lambda: Message.objects.get(pk=int(after.id)).status == "y", "the next one")
     result.refresh()
     assert result.status == "FAILED"
+
+
+def test_of_an_async_task_that_runs_on_the_line_is_named_at_which_it_waits(
+    start_worker: Callable[..., Any], odd: Any, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    result = odd.swallow_each_cancellation.enqueue(str(begun))
+    worker = start_worker("--queues", "jobs", "--grace", "1")
+    wait_until(begun.exists, lambda: f"its start; output:\n{worker.output}")
+    result.cancel("too late")
+    worker.wait_for_output("swallow_each_cancellation still runs")
+    line = re.search(r"still runs .* at (\S+):\d+: ", worker.output)
+    assert line is not None
+    assert line[1] == odd.__file__

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.worker import last_words
+from django_dbqueue.worker import last_words, mailing
 from django_dbqueue.worker.fork import ChildProcess
+from django_dbqueue.worker.mailing import MailingHandler
 from tests.patience import patience
 
 
@@ -33,6 +34,18 @@ class Held(logging.Handler):
             raise RuntimeError("no log server")
         self.may_flush.wait(60)
         self.flushed.set()
+
+
+class Hanging(logging.Handler):
+    """Mails when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begins, self.may = threading.Event(), threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.begins.set()
+        self.may.wait(patience(60))
 
 
 class Kept(logging.Handler):
@@ -70,6 +83,35 @@ def test_one_that_hangs_holds_the_end_up_for_two_seconds(held: Held, monkeypatch
     last_words.flush()
     assert not held.flushed.is_set()
     assert time.monotonic() - began < 30
+
+
+class Mails(MailingHandler):
+    """Notes what it had to mail when it was flushed."""
+
+    def flush(self) -> None:
+        self.at_flush = [record.getMessage() for record in self._waiting]
+        super().flush()
+
+
+def test_mails_that_hang_hold_up_no_other_handler_and_are_waited_for_when_all_others_have_brought_theirs(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = MemoryHandler(100, flushLevel=logging.CRITICAL)
+    hanging = Hanging()
+    mails = Mails([hanging])  # as in a worker: created last, so it would be flushed first
+    memory.setTarget(mails)
+    monkeypatch.setattr(mailing, "WITHIN", 60.0)
+    held.may_flush.set()
+    for handler, text in ((mails, "first"), (memory, "second")):
+        handler.handle(logging.makeLogRecord({"msg": text, "levelno": logging.ERROR}))
+    assert hanging.begins.wait(patience(60))
+    last_words.flush()
+    assert held.flushed.is_set()
+    assert mails.at_flush == ["second"]
+    hanging.may.set()
+    mails.flush()
+    for each in (memory, mails):
+        each.close()
 
 
 @pytest.mark.parametrize("is_here", [True, False])
