@@ -54,7 +54,7 @@ class Page:
 
     def log_in(self) -> None:
         self.open("/admin/")
-        self.find("#id_username").send_keys("op" + Keys.TAB + "secret")
+        self.find('input[name="username"]').send_keys("op" + Keys.TAB + "secret")
         self.enter()
 
     def find(self, selector: str) -> Any:
