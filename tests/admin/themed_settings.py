@@ -7,9 +7,9 @@ import os
 from tests.settings import *  # noqa: F403
 from tests.settings import INSTALLED_APPS
 
-INSTALLED_APPS = [os.environ["DBQUEUE_TEST_THEME"], "django_dbqueue", *INSTALLED_APPS]
+INSTALLED_APPS = ["django_dbqueue", os.environ["DBQUEUE_TEST_THEME"], *INSTALLED_APPS]
 INSTALLED_APPS = list(dict.fromkeys(INSTALLED_APPS))
 ALLOWED_HOSTS = ["127.0.0.1"]
-# Its default asks another site for letters, and follows no dark screen.
+# By default it asks another site for letters, and doesn't follow a dark screen.
 JAZZMIN_SETTINGS = {"use_google_fonts_cdn": False}
 JAZZMIN_UI_TWEAKS = {"default_theme_mode": "auto"}
