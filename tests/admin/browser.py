@@ -215,6 +215,7 @@ def forget(driver: Any) -> None:
     driver.get("about:blank")
     driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
     driver.get_log("browser")
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -27,9 +27,6 @@ from tests.admin.crawl import HOME
 from tests.admin.test_accessibility import AXE, findings
 from tests.admin.test_widths_browser import pages
 from tests.patience import patience
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.once]
 PARTS = 4
@@ -155,6 +152,13 @@ def press(page: Page, selector: str) -> Any:
     return found
 
 
+def follow(page: Page, selector: str) -> None:
+    """Click, and wait for the next page."""
+    here = page.find("html")
+    press(page, selector)
+    page.wait_until_gone(here)
+
+
 def choose_in_unfold(page: Page, label: str) -> None:
     actions = page.find('.actions select[name="action"]')
     page.until(actions.is_displayed, "the actions")
@@ -175,12 +179,12 @@ CHOOSE: dict[str, Callable[[Page, str], None]] = {"unfold": choose_in_unfold, "j
 def test_an_operator_requeues_downloads_and_stops_by_clicking(themed: Page) -> None:
     made = fill(User.objects.get())
     themed.open("/admin/")
-    themed.click('a[href$="?state=dead"]')  # the shortcuts, since the app stands before the theme
+    follow(themed, 'a[href$="?state=dead"]')  # the shortcuts, since the app stands before the theme
     dead = Message.objects.get(pk=press(themed, "input.action-select").get_attribute("value"))
     CHOOSE[themed.shots.name](themed, "Requeue selected messages")
     themed.shot("actions")
-    themed.click('.actions button[name="index"]')
-    themed.click('input[type="submit"].default')
+    follow(themed, '.actions button[name="index"]')
+    follow(themed, 'input[type="submit"].default')
     themed.see("Requeue: 1 message.")
     assert Message.objects.ready().filter(pk=dead.pk).exists()
 
@@ -191,7 +195,7 @@ def test_an_operator_requeues_downloads_and_stops_by_clicking(themed: Page) -> N
     themed.until(downloads.exists, "the entry of the download")
 
     themed.open(url("change", made["operation"], model="bulkoperation"))
-    themed.click(".dbqueue-stop")
+    follow(themed, ".dbqueue-stop")
     themed.see("Stopped by op.")
     assert BulkOperation.objects.get().state == "stopped"
     assert errors(themed) == []
