@@ -57,8 +57,8 @@ def served(environment: dict[str, str], log: Path) -> Iterator[str]:
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=file, text=True) as server,
     ):
         try:
-            said = (re.search(r"server at (http://\S+?)/?\s", line) for line in server.stdout or ())
-            found = next(filter(None, said), None)
+            matches = (re.search(r"server at (http://\S+?)/?\s", line) for line in server.stdout or ())
+            found = next(filter(None, matches), None)
             assert found is not None, log.read_text()
             yield found[1]
         finally:
