@@ -54,6 +54,11 @@ BROWSER = Part(
     packages=("selenium",),
     programs=(("chromium", "chromium-browser"), ("chromedriver",)),
 )
+THEMES = Part(
+    "of the admin under other themes",
+    ("tests/admin/test_themes_browser.py",),
+    packages=("jazzmin", "unfold"),
+)
 SPARK = Part(
     "of the pipeline on Spark",
     ("tests/spark/test_*.py", "tests/streams/test_runner.py"),
@@ -67,7 +72,7 @@ STRESS = Part(
     directories=(CPU, FREEZER),
     remedy="Root has it on Linux.",
 )
-PARTS = (BROWSER, SPARK, DJANGOS, STRESS)
+PARTS = (BROWSER, THEMES, SPARK, DJANGOS, STRESS)
 
 
 def sentences(parts: Iterable[Part] = PARTS) -> list[str]:

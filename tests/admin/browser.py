@@ -54,7 +54,7 @@ class Page:
 
     def log_in(self) -> None:
         self.open("/admin/")
-        self.find("#id_username").send_keys("op" + Keys.TAB + "secret")
+        self.find('input[name="username"]').send_keys("op" + Keys.TAB + "secret")
         self.enter()
 
     def find(self, selector: str) -> Any:
@@ -215,15 +215,21 @@ def forget(driver: Any) -> None:
     driver.get("about:blank")
     driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
     driver.get_log("browser")
+
+
+def place_for_shots(directory: Path) -> Path:
+    """Where screenshots go: where DBQUEUE_TEST_SCREENSHOTS says, else into this directory."""
+    shots = Path(os.environ.get("DBQUEUE_TEST_SCREENSHOTS", directory))
+    shots.mkdir(parents=True, exist_ok=True)
+    return shots
 
 
 @contextmanager
 def opened_browser(driver: Any, directory: Path, *, middleware: tuple[str, ...]) -> Iterator[Page]:
     """Put the browser before a server with this middleware in front of the others, and the operator op/secret."""
     User.objects.create_superuser("op", password="secret")
-    shots = Path(os.environ.get("DBQUEUE_TEST_SCREENSHOTS", directory))
-    shots.mkdir(parents=True, exist_ok=True)
     apps = ["django_dbqueue", *(app for app in settings.INSTALLED_APPS if app != "django_dbqueue")]
     with (
         override_settings(
@@ -234,7 +240,7 @@ def opened_browser(driver: Any, directory: Path, *, middleware: tuple[str, ...])
         serving() as base,
     ):
         try:
-            yield Page(driver, base, shots)
+            yield Page(driver, base, place_for_shots(directory))
         finally:
             forget(driver)
 

@@ -79,7 +79,7 @@ def test_a_person_drops_a_group_of_failures_and_stops_it_half_way(page: Page, st
     page.see(f"{2 * bulk.STEP:,} of {NUMBER:,} moved")
     assert page.find("#dbqueue-progress").get_attribute("value") == str(2 * bulk.STEP)
     page.picture("bulk_progress")
-    page.click(".dbqueue-operation form input[type=submit]")
+    page.click(".dbqueue-stop")
     assert "Stopped. Messages that were already moved stay moved." in page.text
     assert "Stopped by op." in page.text
     page.shot("bulk_stopped")
@@ -103,7 +103,7 @@ def test_by_keyboard_alone_the_focus_stays_on_the_stop_button_while_the_page_ref
     page.wait_for_focus('input[name="reason"]')
     page.press("paid by hand")
     page.enter()
-    stop = page.tab_to(".dbqueue-operation form input[type=submit]")
+    stop = page.tab_to(".dbqueue-stop")
     take_steps(start_worker, 1)
     page.see(f"{bulk.STEP} of {NUMBER:,} moved")
     assert page.driver.switch_to.active_element == stop

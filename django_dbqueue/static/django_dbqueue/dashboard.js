@@ -170,7 +170,7 @@
     sized = setTimeout(redraw, 200);
   });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme", "data-bs-theme", "class"] });
   root.querySelector(".dbqueue-refresh").hidden = false;
   tick();
 })();
