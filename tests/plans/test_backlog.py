@@ -51,9 +51,9 @@ def rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[
 def test_a_backlog_is_counted_on_the_claim_index_and_no_further_than_its_cap(queue: str, expected: Backlog) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert count_backlog(DjangoSession("default"), queue, MOST) == expected
-    asked = statements(queries)
-    for statement in asked:
+    found = statements(queries)
+    for statement in found:
         plan = plan_of(connection, statement)
         assert set(plan.indexes) == {CLAIM}, plan.text
         assert not plan.sorts, plan.text
-    assert sum(cost_of(connection, statement) for statement in asked) <= COST[connection.vendor]
+    assert sum(cost_of(connection, statement) for statement in found) <= COST[connection.vendor]
