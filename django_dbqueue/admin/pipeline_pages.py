@@ -15,14 +15,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_dbqueue.admin import display
-from django_dbqueue.admin.bounded_lists import LIST_CAP, BoundedChangeList
+from django_dbqueue.admin.bounded_lists import CELL_CAP, LIST_CAP, BoundedChangeList
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.history.history_sql import DROPPED, PLANNED, PURGED, REWRITE, VERIFIED
 from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryReader, Stream, StreamClaim, StreamProgress
 from django_dbqueue.models.fields import AsciiField, DbNow, UTCDateTimeField
 from django_dbqueue.models.stream import UNFINISHED
-from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.counts import Capped, grouped, total_of
+from django_dbqueue.states.depths import depths
 from django_dbqueue.states.stream_claim_states import ACKED, FREED, FREEING, OPEN
+from django_dbqueue.streams.backlog import MOST_COUNTED
 from django_dbqueue.streams.ownership import is_running
 from django_dbqueue.streams.stream_progress_sql import READER, STREAM
 
@@ -40,14 +42,17 @@ EXPORT_STATES: Final = {
     REWRITE: ("done", "↻", gettext_lazy("files rewritten")),
 }
 UNKNOWN: Final = ("dropped", "?")
+LEFT: Final = ("ready", "waiting")
+"""The states of what is left in the queue of a stream."""
 
 if TYPE_CHECKING:
 
     class ShownStream(Stream):
-        """A stream, with the database's clock and what its claims hold."""
+        """A stream, with the database's clock, what its claims hold, and what its queue has left."""
 
         db_now: datetime
         ledger: dict[str, Any]
+        left: Capped
         is_run: bool
         progress: StreamProgress | None
 
@@ -162,7 +167,7 @@ class ProgressAdmin(PipelineAdmin):
 
 @admin.register(Stream)
 class StreamAdmin(ProgressAdmin):
-    """Whether a query runs each stream, and what its unfinished claims hold."""
+    """Whether a query runs each stream, what its unfinished claims hold, and what is left in its queue."""
 
     list_display = ("name", "queue", "runs", "backlog", *ProgressAdmin.figures, "held")
     ordering = ("name",)
@@ -177,7 +182,11 @@ class StreamAdmin(ProgressAdmin):
         unfinished = StreamClaim.objects.using(self.alias).filter(state__in=UNFINISHED)
         of = unfinished.filter(stream__in=[row.pk for row in rows]).values("stream")
         found = {each["stream"]: each for each in of.annotate(Count("id"), Sum("messages"), Min("lease_until"))}
+        queues = {row.queue for row in rows}
+        cap = max(CELL_CAP, MOST_COUNTED // max(1, len(queues)))
+        counts = {name: each.counts for name, each in depths(self.session, queues, states=LEFT, cap=cap).items()}
         for row in rows:
+            row.left = total_of(counts[row.queue].values())
             row.ledger = found.get(row.pk, {})
             row.is_run = row.run is not None and is_running(self.session, row.pk)
 
@@ -201,9 +210,7 @@ class StreamAdmin(ProgressAdmin):
 
     @admin.display(description=gettext_lazy("backlog"))
     def backlog(self, obj: ShownStream) -> str:
-        if obj.progress is None:
-            return display.NOTHING
-        return str(Capped(obj.progress.backlog + obj.progress.backlog_capped, obj.progress.backlog))
+        return str(obj.left)
 
     @admin.display(description=gettext_lazy("first lease"))
     def lease_left(self, obj: ShownStream) -> str:

@@ -13,7 +13,7 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models.fields import to_utc
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.states.counts import Capped, grouped
+from django_dbqueue.states.counts import grouped, total_of
 from django_dbqueue.states.depths import Depth, depths
 
 TOTALLED: Final = ("stuck", "dead", "ready")
@@ -46,10 +46,8 @@ def tiles(
 ) -> Iterator[Tile]:
     """Yield the tiles; ``workers`` is None for people who may not see them, and ``urls`` has what others may open."""
     for name in TOTALLED:
-        counts = [each.counts[name] for each in deep.values()]
-        total = sum(counts)
-        figure = Capped(total + any(count.more for count in counts), total)
-        yield Tile(name if total else "quiet", WORDS[name].label, str(figure), urls.get(name, ""))
+        figure = total_of(each.counts[name] for each in deep.values())
+        yield Tile(name if figure else "quiet", WORDS[name].label, str(figure), urls.get(name, ""))
     moments = [to_utc(each.oldest_ready, session.connection) for each in deep.values()]
     oldest = min((each for each in moments if each is not None), default=None)
     waited = display.NOTHING if oldest is None else display.span(now - oldest)

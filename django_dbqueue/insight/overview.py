@@ -11,12 +11,16 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
+from django_dbqueue.models.stream import Stream
 from django_dbqueue.models.worker_row import ALIVE_WITHIN, Worker
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import CAP, UNFINISHED, depths
 from django_dbqueue.states.ranges_in_use import queues_in_use
+from django_dbqueue.streams.ownership import is_running
 
+MOST_STREAMS: Final = 500
+"""Streams of which an overview checks whether they run."""
 TROUBLES: Final = ("stuck", "dead", "paused", "no-worker", "old")
 """What may be wrong with a queue, in the words of ``queue_status --check``."""
 
@@ -34,6 +38,8 @@ class QueueOverview:
     workers: int
     """Processes that beat and serve it."""
     threads: int
+    streams: tuple[str, ...]
+    """Those that a query on Spark runs now."""
 
     @property
     def name(self) -> str:
@@ -42,13 +48,13 @@ class QueueOverview:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has messages that only a worker can move on."""
+        """Whether it has messages that only a worker or a stream can move on."""
         return any(self.counts[state] for state in ("ready", "delayed", "waiting", "running", "stuck"))
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Every queue that has messages, workers, or a row of its own, by name."""
+    """Every queue that has messages, workers, streams that run, or a row of its own, by name."""
 
     at: datetime
     queues: list[QueueOverview]
@@ -57,15 +63,15 @@ class Overview:
 def known_queues(session: DjangoSession) -> set[str]:
     """Return the names of the queues that an overview shows."""
     rows = Queue.objects.using(session.using).values_list("name", flat=True)
-    return {*rows, *serving(session, clock(session.using)), *queues_in_use(session)}
+    return {*rows, *serving(session, clock(session.using)), *consuming(session), *queues_in_use(session)}
 
 
 def overview(session: DjangoSession, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:
     """Look at these queues (None: at all that are known). Nothing is locked, and each count has its own moment."""
     rows = Queue.objects.using(session.using).in_bulk()
     now = clock(session.using)
-    serving_each = serving(session, now)
-    wanted = sorted({*rows, *serving_each, *queues_in_use(session)}) if names is None else list(names)
+    serving_each, streams = serving(session, now), consuming(session)
+    wanted = sorted({*rows, *serving_each, *streams, *queues_in_use(session)}) if names is None else list(names)
     found = depths(session, wanted, states=UNFINISHED, cap=cap)
     queues = []
     for name in wanted:
@@ -77,6 +83,7 @@ def overview(session: DjangoSession, names: Iterable[str] | None = None, *, cap:
                 oldest_ready=to_utc(found[name].oldest_ready, session.connection),
                 workers=len(threads),
                 threads=sum(threads),
+                streams=tuple(streams.get(name, ())),
             )
         )
     return Overview(now, queues)
@@ -89,6 +96,16 @@ def serving(session: DjangoSession, now: datetime) -> dict[str, list[int]]:
     for queues, threads in beating.values_list("queues", "threads"):
         for name in filter(None, queues.split(",")):
             found.setdefault(name, []).append(threads)
+    return found
+
+
+def consuming(session: DjangoSession) -> dict[str, list[str]]:
+    """Return, by queue, the names of the consuming streams that a query on Spark runs now."""
+    found: dict[str, list[str]] = {}
+    begun = Stream.objects.using(session.using).filter(run__isnull=False).order_by("name")
+    for name, queue in begun.values_list("name", "queue")[:MOST_STREAMS]:
+        if is_running(session, name):
+            found.setdefault(queue, []).append(name)
     return found
 
 
@@ -108,7 +125,7 @@ def troubles(
         "stuck": each.counts["stuck"] > 0,
         "dead": each.counts["dead"] > 0,
         "paused": each.queue.is_paused,
-        "no-worker": each.is_waiting and not each.workers,
+        "no-worker": each.is_waiting and not each.workers and not each.streams,
         "old": is_old,
     }
     return [name for name in TROUBLES if found[name] and name not in ignored]

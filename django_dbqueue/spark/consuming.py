@@ -28,7 +28,6 @@ from django_dbqueue.spark.source_options import Options
 from django_dbqueue.spark.trigger_limits import OPTIONS as TRIGGER_OPTIONS
 from django_dbqueue.spark.trigger_limits import TriggerLimits
 from django_dbqueue.streams import stream_claims_sql, stream_messages_sql, streams_sql
-from django_dbqueue.streams.backlog import MOST_COUNTED
 from django_dbqueue.streams.id_ranges import Ranges, common, cut, size_of, steps
 from django_dbqueue.streams.ownership import HOLD, ON_EXPIRED, StreamSpec
 from django_dbqueue.streams.stream_delivery import deliver
@@ -137,9 +136,14 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"claim": self.run.advance(int(start["claim"]), limit.max_rows)}
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
-        """Return how many messages are due and not claimed, for Spark's progress events."""
-        ready = self.run.count_backlog()
-        return {NAME: STREAM + self.spec.name, "ready": min(ready, MOST_COUNTED), "capped": ready > MOST_COUNTED}
+        """Return how many messages are not claimed, of those that are due and those that wait, for Spark's events."""
+        left = self.run.backlog()
+        return {
+            NAME: STREAM + self.spec.name,
+            "ready": left.ready,
+            "waiting": left.waiting,
+            "capped": left.is_capped,
+        }
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Distribute the messages of the claims after ``start`` over tasks."""

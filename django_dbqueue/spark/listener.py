@@ -149,7 +149,7 @@ def _streams_in(progress: Any) -> list[tuple[str, QueryProgress]]:
         if name.startswith(READER):
             backlog = max(0, int(latest["id"]) - int(_object_of(source.endOffset).get("id", latest["id"])))
         else:
-            backlog = int(latest["ready"])
+            backlog = int(latest["ready"]) + int(latest["waiting"])
         rows, rate = int(source.numInputRows), float(source.processedRowsPerSecond)
         capped = bool(latest.get("capped", False))
         found.append((name, QueryProgress(str(progress.id), rows, rate, backlog, capped)))

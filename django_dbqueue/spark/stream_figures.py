@@ -12,14 +12,9 @@ def figures_by_name(connection: Connection) -> dict[str, str]:
     return {name: _words(*figures) for name, *figures in rows}
 
 
-def _words(
-    messages: int, rate: float, backlog: int, capped: int, failures: int, progressed: object, failed: object, error: str
-) -> str:
-    more = "+" if capped else ""
-    text = (
-        f"{messages:,} messages read, the last batch at {to_utc(progressed):%Y-%m-%d %H:%M:%S} (UTC) with {rate:,.0f} "
-        f"messages/s, {backlog:,}{more} left"
-    )
+def _words(messages: int, rate: float, failures: int, progressed: object, failed: object, error: str) -> str:
+    when = f"{to_utc(progressed):%Y-%m-%d %H:%M:%S}"
+    text = f"{messages:,} messages read, the last batch at {when} (UTC) with {rate:,.0f} messages/s"
     if failed is None:
         return text
     return f"{text}; failed {failures:,} times, last at {to_utc(failed):%Y-%m-%d %H:%M:%S}: {error}"

@@ -19,7 +19,7 @@ from django_dbqueue.spark.credentials import Credentials
 from django_dbqueue.spark.outage import Patience, tried_on
 from django_dbqueue.spark.trigger_limits import SmallBatch, TriggerLimits
 from django_dbqueue.streams import ownership, stream_delivery
-from django_dbqueue.streams.backlog import MOST_COUNTED, count_ready
+from django_dbqueue.streams.backlog import MOST_COUNTED, Backlog, count_backlog, count_ready
 from django_dbqueue.streams.id_ranges import Ranges
 from django_dbqueue.streams.ownership import StreamSpec
 from django_dbqueue.streams.stream_claimer import StreamClaimer
@@ -33,7 +33,7 @@ SHORTEST_IDLE: Final = 0.01
 LONGEST_IDLE: Final = 1.0
 """Maximum seconds after which an empty queue is checked again; the pause doubles from SHORTEST_IDLE up to this."""
 COUNT_SHARE: Final = 20
-"""Counts of what is ready take at most one twentieth of a run's time."""
+"""Counts of what is ready or waits take at most one twentieth of a run's time."""
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -57,7 +57,7 @@ class StreamRun:
         self._idle = 0.0
         self._claim_at = 0.0
         self._acked = -1
-        self._backlog = 0
+        self._backlog = Backlog(0, 0, is_capped=False)
         self._is_backlog_old = True
         self._count_at = 0.0
 
@@ -105,12 +105,12 @@ class StreamRun:
             return None
         return self._claimer.claim(connection, limit, until=self._until)
 
-    def count_backlog(self) -> int:
-        """Count what is due, up to one more than MOST_COUNTED; again after the next check, or later if that is slow."""
+    def backlog(self) -> Backlog:
+        """Count what is not claimed; again after the next check, or later if that is slow."""
         began = time.monotonic()
         if self._is_backlog_old and began >= self._count_at:
             queue = self._spec.queue
-            self._backlog = self._do(lambda connection: count_ready(connection, queue, MOST_COUNTED + 1))
+            self._backlog = self._do(lambda connection: count_backlog(connection, queue, MOST_COUNTED))
             ended = time.monotonic()
             self._is_backlog_old, self._count_at = False, ended + COUNT_SHARE * (ended - began)
         return self._backlog

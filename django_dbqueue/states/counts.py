@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.utils.formats import number_format
 
 
@@ -17,6 +19,13 @@ class Capped(int):
 
     def __str__(self) -> str:
         return f"{grouped(self)}+" if self.more else grouped(self)
+
+
+def total_of(counts: Iterable[Capped]) -> Capped:
+    """Return the sum, as a lower bound if one of them is."""
+    some = list(counts)
+    found = sum(some)
+    return Capped(found + any(each.more for each in some), found)
 
 
 def grouped(number: int) -> str:

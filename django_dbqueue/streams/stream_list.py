@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.streams import streams_sql
+from django_dbqueue.streams.backlog import MOST_COUNTED, Backlog, count_backlog
 from django_dbqueue.streams.ownership import is_running
 
 
@@ -25,6 +26,8 @@ class StreamSummary:
     overdue: int
     """Claims whose lease has expired: nothing keeps them alive."""
     is_running: bool
+    backlog: Backlog
+    """Of its queue, which other consumers may share."""
 
 
 def streams(session: Session) -> list[StreamSummary]:
@@ -34,5 +37,6 @@ def streams(session: Session) -> list[StreamSummary]:
     for name, queue, on_expired, runner, conn_id, last, beat_at, claims, messages, overdue in rows:
         held = (int(claims), int(messages or 0), int(overdue))
         running = is_running(session, name)
-        found.append(StreamSummary(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running))
+        backlog = count_backlog(session, queue, MOST_COUNTED)
+        found.append(StreamSummary(name, queue, on_expired, runner, conn_id, last, beat_at, *held, running, backlog))
     return found

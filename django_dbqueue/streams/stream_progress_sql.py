@@ -51,9 +51,9 @@ def delete(server: Server, name: str) -> Statement:
 
 
 def all_rows(server: Server) -> Statement:
-    """Read every row: name, messages, rate, backlog, whether it is capped, failures, and the moments."""
+    """Read every row: name, messages, rate, failures, the moments, and the error."""
     return Statement(
-        "SELECT name, messages, rate, backlog, backlog_capped, failures, progressed_at, failed_at, error "
+        "SELECT name, messages, rate, failures, progressed_at, failed_at, error "
         f"FROM {server.stream_progress} ORDER BY name",
         (),
     )

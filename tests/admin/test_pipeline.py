@@ -62,11 +62,14 @@ def test_a_stream_that_runs_is_shown_so_with_what_it_holds(
     running.next()
     page = browser.get(url("changelist", model="stream"))
     assert row(page).is_run
+    assert str(row(page).left) == "0"
     assert (row(page).ledger["id__count"], row(page).ledger["messages__sum"]) == (1, 3)
     assert re.search(r"expires in (\d+ s|1 min)", text_of(browser, "stream", "change", "s"))
     running.die()
+    MessageFactory()
     page = browser.get(url("changelist", model="stream"))
     assert not row(page).is_run
+    assert str(row(page).left) == "1", "a query that is gone leaves more from moment to moment"
     assert "not running" in page.content.decode()
     StreamClaim.objects.update(lease_until=DbNow() - LONG)
     text = text_of(browser, "stream", "change", "s")
@@ -140,7 +143,6 @@ def test_what_a_listener_has_recorded_is_shown_with_its_stream_and_its_reader(br
         )  # fmt: skip
         text = text_of(browser, model)
         assert all(words in text for words in ("679", f"{LONG_TEXT} ago", "5 h ago", "dbqueue-dead"))
-        assert ("100,000+" in text) == (model == "stream")
         detail = text_of(browser, model, "change", name)
         assert "12,345" in detail
         assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in detail

@@ -94,6 +94,7 @@ def test_json_is_one_document_with_everything() -> None:
         "pause_reason": "",
         "workers": 1,
         "threads": 4,
+        "streams": [],
         "wrong": ["stuck", "dead"],
     }
 

@@ -59,8 +59,8 @@ def event(**source: Any) -> QueryProgressEvent:
     return QueryProgressEvent(StreamingQueryProgress.fromJson(progress))
 
 
-def of_stream(ready: int, rows: int) -> QueryProgressEvent:
-    latest = json.dumps({"dbqueue": "stream:s", "ready": ready, "capped": False})
+def of_stream(ready: int, rows: int, waiting: int = 0) -> QueryProgressEvent:
+    latest = json.dumps({"dbqueue": "stream:s", "ready": ready, "waiting": waiting, "capped": False})
     return event(latestOffset=latest, endOffset='{"claim": 1}', numInputRows=rows, processedRowsPerSecond=7.5)
 
 
@@ -100,7 +100,9 @@ def test_operators_see_what_the_queries_of_a_session_do(
         assert row("reader:r").backlog == 0
     finally:
         spark.streams.removeListener(heard)
+    Message.objects.enqueue_many([Envelope(n) for n in range(2)], queue=QUEUE)
     output = str(list_streams.run(None, StreamsConfig(credentials_file=credentials_file)))
+    assert "2 ready and 0 waiting messages left" in output
     assert "7 messages read, the last batch at 20" in output
     assert "failed 1 times" in output
     assert "4 messages read" in str(readers.run(None, ReadersConfig(credentials_file=credentials_file)))
@@ -116,10 +118,10 @@ def test_what_could_not_be_written_is_written_later_and_no_event_waits_for_it(
             heard.onQueryProgress(of_stream(ready=5, rows=3))
             with caplog.at_level(logging.WARNING, "django_dbqueue.spark"):
                 wait_until(lambda: "could not be written, and will be later" in caplog.text, "a write that failed")
-            heard.onQueryProgress(of_stream(ready=1, rows=4))
+            heard.onQueryProgress(of_stream(ready=1, waiting=2, rows=4))
         finally:
             cursor.execute(f"ALTER TABLE {table}_away RENAME TO {table}")
-    wait_until(lambda: StreamProgress.objects.filter(messages=7, backlog=1, rate=7.5).exists(), "both batches")
+    wait_until(lambda: StreamProgress.objects.filter(messages=7, backlog=3, rate=7.5).exists(), "both batches")
 
 
 def test_other_sources_are_left_out_whatever_their_offsets_are(heard: QueueListener) -> None:

@@ -17,6 +17,7 @@ from django_dbqueue.models import Message, Stream, StreamClaim
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.signals import message_died, message_rescued
 from django_dbqueue.streams import stream_list, stream_release
+from django_dbqueue.streams.backlog import Backlog
 from django_dbqueue.streams.ownership import REQUEUE, StreamSpec, is_running
 from django_dbqueue.streams.stream_release import forget_stream, release_stream
 from django_dbqueue.worker.maintenance import Maintenance
@@ -178,9 +179,11 @@ def test_streams_are_listed_with_what_they_hold_and_forgotten_when_they_hold_not
     MessageFactory.create_batch(3)
     one = query()
     one.next()
+    MessageFactory()
     [here] = stream_list.streams(HERE)
     assert (here.name, here.queue, here.claims, here.messages, here.overdue) == (STREAM, QUEUE, 1, 3, 0)
     assert here.is_running
+    assert here.backlog == Backlog(1, 0, is_capped=False)
     let_leases_end()
     assert stream_list.streams(HERE)[0].overdue == 1
     with pytest.raises(StreamBusy):

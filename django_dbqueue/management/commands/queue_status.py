@@ -212,6 +212,7 @@ def _one(each: QueueOverview, now: datetime, wrong: list[str]) -> dict[str, obje
         **document_of_pause(each.queue),
         "workers": each.workers,
         "threads": each.threads,
+        "streams": list(each.streams),
         "wrong": wrong,
     }
 
@@ -230,4 +231,6 @@ def _claims(each: QueueOverview, now: datetime) -> str:
         if each.queue.paused_until is not None:
             text = f"{text}, {until(each.queue.paused_until)}"
         return f"{text}: {plain(each.queue.pause_reason)}" if each.queue.pause_reason else text
+    if each.streams:
+        return _("open; streams: %(names)s") % {"names": ", ".join(each.streams)}
     return _("no worker") if each.is_waiting and not each.workers else _("open")

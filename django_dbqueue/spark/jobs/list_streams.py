@@ -9,6 +9,7 @@ from django_dbqueue.spark.admission import admitted
 from django_dbqueue.spark.connection import to_utc
 from django_dbqueue.spark.jobs.config import StreamsConfig
 from django_dbqueue.spark.stream_figures import figures_by_name
+from django_dbqueue.streams.backlog import Backlog
 from django_dbqueue.streams.stream_list import StreamSummary, streams
 from django_dbqueue.streams.stream_progress_sql import STREAM
 
@@ -28,7 +29,7 @@ class StreamsResult:
 
 
 def run(_spark: None, config: StreamsConfig) -> StreamsResult:
-    """Read the ledger."""
+    """Read the ledger, and count what is left in the queues."""
     with admitted(config.load_credentials(), outage=config.outage) as connection:
         return StreamsResult(tuple(streams(connection)), figures_by_name(connection))
 
@@ -39,5 +40,11 @@ def _line(each: StreamSummary, figures: Mapping[str, str]) -> str:
     seen = figures.get(STREAM + each.name)
     return (
         f"{each.name}  queue {each.queue}  {runs}  holds {each.messages:,} messages in {each.claims:,} claims{overdue}"
-        f"  on_expired={each.on_expired}" + (f"  {seen}" if seen else "")
+        f"  {_left(each.backlog)}  on_expired={each.on_expired}" + (f"  {seen}" if seen else "")
     )
+
+
+def _left(backlog: Backlog) -> str:
+    if backlog.is_capped:
+        return f"more than {backlog.ready + backlog.waiting:,} messages left"
+    return f"{backlog.ready:,} ready and {backlog.waiting:,} waiting messages left"
