@@ -53,11 +53,14 @@ def _of_python(peer: str, pins: Path, interpreter: str) -> Environment:
 
 
 def _interpreter(peer: str, oldest: tuple[int, int]) -> str:
-    """This one if it is new enough, else that of DBQUEUE_BENCH_PYTHON, or of the PATH."""
+    """This one if it is new enough, else that of DBQUEUE_BENCH_PYTHON, of the PATH, or of pyenv, switched on or not."""
     if sys.version_info >= oldest:
         return sys.executable
-    names = [f"python3.{minor}" for minor in range(oldest[1], _NEWEST + 1)]
-    for program in filter(None, (os.environ.get(_PYTHON), *map(shutil.which, names))):
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    programs = [os.environ.get(_PYTHON)]
+    for name in (f"python3.{minor}" for minor in range(oldest[1], _NEWEST + 1)):
+        programs += [shutil.which(name), *map(str, sorted(pyenv.glob(f"versions/{name[6:]}.*[0-9]/bin/{name}")))]
+    for program in filter(None, programs):
         if _version_of(program) >= oldest:
             return program
     raise ServerError(f"{peer} needs Python {oldest[0]}.{oldest[1]}, which {_PYTHON} can name.")

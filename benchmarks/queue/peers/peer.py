@@ -68,9 +68,9 @@ class Peer:
             run.check_stored(messages + 1)
             return messages / seconds
 
-    def drain(self, messages: int, workers: int = 1) -> Drain:
-        """How fast so many workers empty a queue that is full before they start."""
-        with self._measurement() as run:
+    def drain(self, messages: int, workers: int = 1, **conditions: str) -> Drain:
+        """How fast so many workers empty a queue that is full before they start; `conditions` are of `conditions.py`."""
+        with self._measurement(**conditions) as run:
             run.ask("preload", messages)
             tidied(run.place)
             watch = run.start("watch")
@@ -104,12 +104,12 @@ class Peer:
             yield worker
 
     @contextmanager
-    def _measurement(self) -> Iterator[_Measurement]:
+    def _measurement(self, **conditions: str) -> Iterator[_Measurement]:
         """With its tables; at the end there is no process of it, and no table."""
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dbqueue-peer-")))
             place = stack.enter_context(own_place(self.profile, self.name, self._server, self._directory))
-            run = stack.enter_context(_Measurement(self._environment, place, home))
+            run = stack.enter_context(_Measurement(self._environment, place, home, conditions))
             run.ask("set_up")
             yield run
 
@@ -117,14 +117,14 @@ class Peer:
 class _Measurement(ExitStack):
     """The processes of one measurement, which end with its block."""
 
-    def __init__(self, environment: Environment, place: str, home: Path) -> None:
+    def __init__(self, environment: Environment, place: str, home: Path, conditions: dict[str, str]) -> None:
         super().__init__()
         self.place = place
         self.probe = Probe(home / "probe")
         self._home = home
         self._command = environment.command
         self._environ = {name: value for name, value in os.environ.items() if name != _DJANGOS_OWN}
-        self._environ |= environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+        self._environ |= conditions | environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
 
     def start(self, operation: str, *numbers: float) -> Child:
         command = [*self._command, operation, *map(str, numbers)]
