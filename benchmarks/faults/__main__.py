@@ -23,7 +23,7 @@ from benchmarks.faults.contestants import CONTESTANTS, Contestant
 from benchmarks.faults.run import FAULTS, Run
 from benchmarks.queue import servers
 from benchmarks.queue.peers.databases import own_place
-from benchmarks.queue.peers.environments import environment_of
+from benchmarks.queue.peers.environments import environment_of, pinned
 from benchmarks.queue.peers.roster import PEERS, Profile
 from benchmarks.queue.processes import ChildFailed
 from benchmarks.queue.sessions import connect, execute
@@ -32,7 +32,6 @@ from tests.servers.private import ServerError
 _DATABASE: Final = "postgres"
 """The only one that all contestants run on."""
 _OWN: Final = ("dbqueue", "dbqueue_plain")
-_PINS: Final = Path(__file__).parent.parent / "queue" / "peers" / "requirements"
 
 
 def main() -> int:
@@ -129,10 +128,7 @@ def _python(interpreter: str) -> str:
 
 def _version(each: Contestant) -> str:
     """Of ourselves, or as pinned."""
-    if each.adapter in _OWN:
-        return version("django-dbqueue")
-    pins = dict(line.split("==") for line in (_PINS / f"{each.adapter}.txt").read_text().split())
-    return pins[each.package]
+    return version("django-dbqueue") if each.adapter in _OWN else pinned(each.adapter)
 
 
 def _lost_by_us(scores: dict[str, dict[str, Any]]) -> bool:

@@ -12,7 +12,6 @@ class Contestant:
 
     adapter: str
     title: str
-    package: str
     promises: str
     settings: str
     would_change: str
@@ -22,7 +21,6 @@ CONTESTANTS: Final = (
     Contestant(
         "dbqueue",
         "django_dbqueue, transactional",
-        "",
         "exactly once in this database: the handler's rows and the ack are one commit",
         "`transactional=True`, `lease=5`, `--processes 2 --threads 2`",
         "a longer lease: a frozen worker's messages come later",
@@ -30,7 +28,6 @@ CONTESTANTS: Final = (
     Contestant(
         "dbqueue_plain",
         "django_dbqueue, plain",
-        "",
         "at least once",
         "the same, without `transactional`",
         "`transactional=True`: see the row above",
@@ -38,13 +35,11 @@ CONTESTANTS: Final = (
     Contestant(
         "django_ox",
         "django-ox",
-        "django-ox",
         "at least once",
         "`LOCK_TIMEOUT` 8 (default 300), `MAX_ATTEMPTS` 20, `BACKOFF_INITIAL` 1, `BACKOFF_MAX` 2; one thread",
         "the default `LOCK_TIMEOUT`: what a killed worker held comes again after five minutes",
     ),
     Contestant(
-        "procrastinate",
         "procrastinate",
         "procrastinate",
         "its documentation has a how-to for stalled jobs: a periodic task, which this one runs, retries them",
@@ -54,7 +49,6 @@ CONTESTANTS: Final = (
     Contestant(
         "django_q2",
         "django-q2",
-        "django-q2",
         "at least once: what is not acknowledged after `retry` seconds is given again",
         "`retry` 10, `timeout` 8 (defaults 60 and none), `bulk` 1, two workers, `max_attempts` 0",
         "a longer `retry`: what a killed worker held comes later; a `bulk` of many: what waits in memory longer than "
@@ -63,13 +57,11 @@ CONTESTANTS: Final = (
     Contestant(
         "django_tasks_db",
         "django-tasks-db",
-        "django-tasks-db",
         "nothing is written about killed workers; it has no retries",
         "its defaults; two `db_worker`",
         "none that we found: a task that was running stays `RUNNING`, a failed one `FAILED`",
     ),
     Contestant(
-        "huey",
         "huey",
         "huey",
         "at most once: a task is deleted before it runs; failed ones are retried",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.queue import probe
 from benchmarks.queue.peers.databases import own_place, tidied
-from benchmarks.queue.peers.environments import environment_of
+from benchmarks.queue.peers.environments import environment_of, pinned
 from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.redis import Redis
 from benchmarks.queue.peers.roster import PEERS
@@ -53,6 +53,12 @@ class Peer:
             needed_program("redis-server", package=Redis.package)
         self._environment = environment_of(name, self.profile.python)
 
+    @property
+    def versions(self) -> str:
+        """Its own, that of what runs it, and that of Redis if it needs one."""
+        words = [pinned(self.name), self._environment.runtime]
+        return ", ".join([*words, Redis.version()] if self.profile.on_redis else words)
+
     def enqueue_one(self, messages: int, producers: int = 1) -> float:
         """Messages per second, from when all producers are warm until the last one is done; each sends its share."""
         share = messages // producers
@@ -69,7 +75,7 @@ class Peer:
             return messages / seconds
 
     def drain(self, messages: int, workers: int = 1, **conditions: str) -> Drain:
-        """How fast so many workers empty a queue that is full before they start; `conditions` are of `conditions.py`."""
+        """How fast so many workers empty a queue that is full before they start, under what `conditions.py` names."""
         with self._measurement(**conditions) as run:
             run.ask("preload", messages)
             tidied(run.place)
@@ -124,7 +130,9 @@ class _Measurement(ExitStack):
         self._home = home
         self._command = environment.command
         self._environ = {name: value for name, value in os.environ.items() if name != _DJANGOS_OWN}
-        self._environ |= conditions | environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+        self._environ |= (
+            conditions | environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+        )
 
     def start(self, operation: str, *numbers: float) -> Child:
         command = [*self._command, operation, *map(str, numbers)]

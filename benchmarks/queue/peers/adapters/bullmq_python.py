@@ -1,6 +1,6 @@
 """BullMQ on PostgreSQL, by its package for Python. See `bullmq.mjs` for the one for Node.js.
 
-docs.bullmq.io, Concurrency and PostgreSQL backend: `concurrency`, one by default, up to 32 in its own numbers, and so many
+docs.bullmq.io, Concurrency and PostgreSQL backend: `concurrency`, one by default, 32 the most of its own numbers, and
 here; finished jobs removed (`removeOnComplete`); many jobs by `addBulk`. A worker has one connection for all of them.
 
 Under faults: locks of 5 seconds, checked each 4 (`lockDuration`, `stalledInterval`: 30 and 30); `maxStalledCount` 20

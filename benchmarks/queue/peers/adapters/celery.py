@@ -53,4 +53,6 @@ class Adapter(Base):
 
     def work(self) -> None:
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "CRITICAL"]
-        app.worker_main(["worker", "--concurrency", str(at_once(2)), "--hostname", f"w{os.getpid()}@benchmarks", *quiet])
+        app.worker_main(
+            ["worker", "--concurrency", str(at_once(2)), "--hostname", f"w{os.getpid()}@benchmarks", *quiet]
+        )

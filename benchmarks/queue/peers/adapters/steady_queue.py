@@ -1,8 +1,8 @@
 """steady-queue: a backend of Django's tasks in the database, after Rails' Solid Queue.
 
 Its README (github.com/knifecake/steady-queue) has these knobs for throughput: `threads`, three of them by default, as
-many as a worker takes at once; `processes`, for which the contest's own count stands; `polling_interval`, 0.1 seconds by
-default, which matters to an idle worker alone. It names PostgreSQL, MySQL and SQLite. It has no call for many.
+many as a worker takes at once; `processes`, for which the contest's own count stands; `polling_interval`, 0.1 seconds
+by default, which matters to an idle worker alone. It names PostgreSQL, MySQL and SQLite, and no call for many.
 
 Under faults: a heartbeat each 2 seconds and processes taken for dead after 8 (`process_heartbeat_interval`,
 `process_alive_threshold`: 60 and 300). What a dead one held is recorded as failed, and nobody but a person in the admin

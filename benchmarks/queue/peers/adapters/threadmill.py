@@ -43,7 +43,9 @@ class Adapter(Base):
 
     def remaining(self) -> int:
         backend: Any = task_backends["default"]
-        keys = [backend._segment_key(status, "default") for status in (TaskResultStatus.READY, TaskResultStatus.RUNNING)]
+        keys = [
+            backend._segment_key(status, "default") for status in (TaskResultStatus.READY, TaskResultStatus.RUNNING)
+        ]
         return sum(int(backend.client.zcard(key)) for key in keys)
 
     def work(self) -> None:
