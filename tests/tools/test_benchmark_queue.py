@@ -129,8 +129,9 @@ def _run(figure: float, *, quick: bool = False) -> dict[str, Any]:
         "met": figure >= 60,
     }
     contest = {"contest": "drain, 1", "unit": "messages/s", "figures": figures, "verdicts": [verdict]}
-    about = {"quick": quick, "tmpfs": True, "cores": 2, "python": "3.11.7", "django": "5.2"}
-    return {**about, "databases": {"mariadb": {"version": "10.11.9-MariaDB", "contests": [contest]}}}
+    about = {"quick": quick, "tmpfs": True, "cores": 2, "python": "3.11.7", "django": "5.2", "date": "2026-11-28"}
+    others = {"peers": {"parrot": "1.2, Python 3.13.1"}, "missing": {"owl": "owl needs Python 3.14."}}
+    return {**about, "databases": {"mariadb": {"version": "10.11.9-MariaDB", "contests": [contest], **others}}}
 
 
 def test_the_page_has_medians_spreads_and_verdicts_and_a_later_run_replaces_an_earlier_one(tmp_path: Path) -> None:
@@ -139,6 +140,9 @@ def test_the_page_has_medians_spreads_and_verdicts_and_a_later_run_replaces_an_e
     assert "| worker | 70.0 (70.0 to 75.0) |" in text
     assert "| MariaDB | worker | 0.70 × raw <loop> | ≥ 0.6 | met |" in text
     assert "20.0" not in text
+    assert "| MariaDB 10.11.9-MariaDB | 3.11.7, 5.2 | 2 | 2026-11-28 |" in text
+    assert "| parrot | 1.2, Python 3.13.1 |" in text
+    assert "*owl* took no part: owl needs Python 3.14." in text
     assert (tmp_path / "images/benchmarks/drain__1.svg").read_text().count("<rect") == 2
 
 

@@ -69,9 +69,9 @@ def _of_python(peer: str, pins: Path, interpreter: str) -> Environment:
 
 
 def _interpreter(peer: str, oldest: tuple[int, int]) -> str:
-    """This one if it is new enough, else the first that is: of DBQUEUE_BENCH_PYTHON, the PATH, or pyenv, switched on or not.
+    """This one if it is new enough, else the first that is: of DBQUEUE_BENCH_PYTHON, of the PATH, of pyenv.
 
-    DBQUEUE_BENCH_PYTHON names one, or several as the PATH does.
+    DBQUEUE_BENCH_PYTHON names one, or several as the PATH does. One of pyenv needn't be switched on.
     """
     if sys.version_info >= oldest:
         return sys.executable
