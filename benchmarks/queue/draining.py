@@ -6,12 +6,12 @@ import json
 import os
 import time
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.queue import probe, rivals, troubles
 from benchmarks.queue.bench import LIST_QUEUE, ONE_QUEUE, QUEUE, SLOW_QUEUE, TABLE
 from benchmarks.queue.floors import floor
+from benchmarks.queue.peers.conditions import NONE
 from benchmarks.queue.probe import Probe
 from benchmarks.queue.processes import together
 from benchmarks.queue.settings import DBQUEUE_SETTINGS
@@ -134,7 +134,7 @@ def by_worker(
     queue: str = QUEUE,
     on_ack: str = "keep",
     group_batch: int = 1,
-    conditions: Mapping[str, str] = MappingProxyType({}),
+    conditions: Mapping[str, str] = NONE,
 ) -> Contestant:
     seen = Probe(bench.directory / "probe")
     options = ("--queues", queue, "--processes", str(processes), *arguments)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.queue.peers.conditions import DEFAULT, LOGGING
+from benchmarks.queue.peers.conditions import DEFAULT, LOGGING, NONE
 from benchmarks.queue.peers.peer import Peer
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.race import Contestant, Target
 from tests.servers.private import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.queue.bench import Bench
@@ -54,14 +54,15 @@ def draining(bench: Bench, workers: int) -> list[Contestant]:
     return [_draining(bench, peer, peer.name, peer.profile.drain * min(workers, 2), workers) for peer in bench.peers]
 
 
-def draining_tasks(bench: Bench, at_most: int | None = None, **conditions: str) -> list[Contestant]:
+def draining_tasks(bench: Bench, conditions: Mapping[str, str] = NONE, at_most: int | None = None) -> list[Contestant]:
     """By one worker of each; backends of Django's tasks twice, without Django's logging and with it."""
     found = []
     for peer in bench.peers:
         messages = min(peer.profile.drain, at_most or peer.profile.drain)
-        found.append(_draining(bench, peer, peer.name, messages, **conditions))
+        found.append(_draining(bench, peer, peer.name, messages, conditions=conditions))
         if peer.profile.of_tasks:
-            found.append(_draining(bench, peer, logged(peer.name), messages, **conditions, **{LOGGING: DEFAULT}))
+            logging = {**conditions, LOGGING: DEFAULT}
+            found.append(_draining(bench, peer, logged(peer.name), messages, conditions=logging))
     return found
 
 
@@ -70,11 +71,13 @@ def logged(name: str) -> str:
     return f"{name}, default logging"
 
 
-def _draining(bench: Bench, peer: Peer, name: str, messages: int, workers: int = 1, **conditions: str) -> Contestant:
+def _draining(
+    bench: Bench, peer: Peer, name: str, messages: int, workers: int = 1, conditions: Mapping[str, str] = NONE
+) -> Contestant:
     messages = messages // 10 if bench.quick else messages
 
     def measure() -> float:
-        drain = peer.drain(messages, workers, **conditions)
+        drain = peer.drain(messages, workers, conditions)
         if drain.duplicates:
             bench.announce(f"{name}: {drain.duplicates} messages were handled twice")
         return drain.rate

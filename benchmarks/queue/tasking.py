@@ -53,7 +53,7 @@ def _that_wait(bench: Bench) -> Contest:
         *(_by_tasks(bench, name, *threads, rows=rows, waits=True, logged=True) for name in (TASKS, RESULT)),
     ]
     targets = [Target(TASKS, WORKER, 0.9), Target(RESULT, WORKER, 0.9), *_logging(RESULT, TASKS)]
-    peers = rivals.draining_tasks(bench, at_most=rows, **{BODY: "0.005"})
+    peers = rivals.draining_tasks(bench, {BODY: "0.005"}, at_most=rows)
     return Contest(f"tasks of 5 ms, {AT_ONCE} at once", [*ours, *peers], targets, UNIT)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 BODY: Final = "DBQUEUE_BENCH_BODY"
@@ -11,3 +13,5 @@ AT_ONCE: Final = 8
 LOGGING: Final = "DBQUEUE_BENCH_LOGGING"
 """The environment variable that says whose logging there is: Django's own if it is DEFAULT, else none of tasks."""
 DEFAULT: Final = "default"
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+"""Handlers do nothing, and nothing of tasks is logged."""

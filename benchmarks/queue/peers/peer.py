@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.queue import probe
+from benchmarks.queue.peers.conditions import NONE
 from benchmarks.queue.peers.databases import own_place, tidied
 from benchmarks.queue.peers.environments import environment_of, pinned
 from benchmarks.queue.peers.processes import Child
@@ -20,7 +21,7 @@ from benchmarks.queue.probe import Hit, Probe
 from tests.servers.private import needed_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from benchmarks.queue.peers.environments import Environment
 
@@ -74,9 +75,9 @@ class Peer:
             run.check_stored(messages + 1)
             return messages / seconds
 
-    def drain(self, messages: int, workers: int = 1, **conditions: str) -> Drain:
+    def drain(self, messages: int, workers: int = 1, conditions: Mapping[str, str] = NONE) -> Drain:
         """How fast so many workers empty a queue that is full before they start, under what `conditions.py` names."""
-        with self._measurement(**conditions) as run:
+        with self._measurement(conditions) as run:
             run.ask("preload", messages)
             tidied(run.place)
             watch = run.start("watch")
@@ -110,7 +111,7 @@ class Peer:
             yield worker
 
     @contextmanager
-    def _measurement(self, **conditions: str) -> Iterator[_Measurement]:
+    def _measurement(self, conditions: Mapping[str, str] = NONE) -> Iterator[_Measurement]:
         """With its tables; at the end there is no process of it, and no table."""
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dbqueue-peer-")))
@@ -123,7 +124,7 @@ class Peer:
 class _Measurement(ExitStack):
     """The processes of one measurement, which end with its block."""
 
-    def __init__(self, environment: Environment, place: str, home: Path, conditions: dict[str, str]) -> None:
+    def __init__(self, environment: Environment, place: str, home: Path, conditions: Mapping[str, str]) -> None:
         super().__init__()
         self.place = place
         self.probe = Probe(home / "probe")
@@ -131,7 +132,7 @@ class _Measurement(ExitStack):
         self._command = environment.command
         self._environ = {name: value for name, value in os.environ.items() if name != _DJANGOS_OWN}
         self._environ |= (
-            conditions | environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+            {**conditions} | environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
         )
 
     def start(self, operation: str, *numbers: float) -> Child:

@@ -10,7 +10,7 @@ instead of 1, 20 `attempts` instead of 1, a second apart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from contextlib import closing
 from typing import Any
 
@@ -42,7 +42,7 @@ class Adapter(Base):
     async def _opened() -> Queue:
         return Queue("benchmarks", _OPTIONS)
 
-    def _run(self, work: Awaitable[Any]) -> Any:
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(work)
 
     def set_up(self) -> None:
