@@ -2,7 +2,8 @@
 
 Its README (github.com/knifecake/steady-queue) has these knobs for throughput: `threads`, three of them by default, as
 many as a worker takes at once; `processes`, for which the contest's own count stands; `polling_interval`, 0.1 seconds
-by default, which matters to an idle worker alone. It names PostgreSQL, MySQL and SQLite, and no call for many.
+by default, which matters to an idle worker alone; and a pool of as many sessions and two more, since a thread closes
+its own after each task. On MySQL Django has no pool. It names PostgreSQL, MySQL and SQLite, and no call for many.
 
 Under faults: a heartbeat each 2 seconds and processes taken for dead after 8 (`process_heartbeat_interval`,
 `process_alive_threshold`: 60 and 300). What a dead one held is recorded as failed, and nobody but a person in the admin
@@ -30,6 +31,7 @@ if IN_FAULTS:
 
 django_site.configure(
     "steady_queue",
+    pool=_THREADS + 2,
     TASKS={"default": {"BACKEND": "steady_queue.backend.SteadyQueueBackend"}},
     STEADY_QUEUE=Configuration.Options(workers=[Configuration.Worker(threads=_THREADS)], skip_recurring=True),
 )
