@@ -15,8 +15,10 @@ DIRECTORY: Final = "DBQUEUE_BENCH_FAULTS"
 """The environment variable that says that faults happen, and names the directory where failures are remembered."""
 FAILS: Final = "DBQUEUE_BENCH_FAILS"
 """Set where handlers are to fail: each tenth message, at its first delivery."""
-STUCK: Final = "DBQUEUE_BENCH_STUCK"
-"""Set where handlers are to be killed: at the first delivery of each message that it divides they wait for it."""
+KILLED: Final = "DBQUEUE_BENCH_KILLED"
+"""Set where handlers are to be killed: see `wait_to_be_killed`."""
+WANTED, VICTIM = "wanted", "victim"
+"""The file that asks for a handler to kill, and the one that answers: the message's number, and the process."""
 TABLE: Final = "CREATE TABLE effects (id bigserial PRIMARY KEY, number bigint NOT NULL)"
 INSERT: Final = "INSERT INTO effects (number) VALUES (%s)"
 WORK: Final = 0.05
@@ -60,12 +62,20 @@ def fail_if_planned(number: int) -> None:
 
 
 def wait_to_be_killed(number: int) -> None:
-    """Wait at the first delivery of some messages, where handlers are to be killed; report when they are run again."""
-    if STUCK not in os.environ or number % int(os.environ[STUCK]):
+    """Wait, if a handler is wanted and this one is the first to begin; when its message is run again, say so."""
+    if KILLED not in os.environ:
         return
-    if _write_once(f"stuck-{number}", f"{os.getpid()}"):
-        time.sleep(FOR_EVER)
-    _write_once(f"again-{number}", f"{time.time()}")
+    place = Path(os.environ[DIRECTORY])
+    held = place / f"held-{number}"
+    if held.exists():
+        _write_once(f"again-{number}", f"{time.time()}")
+        return
+    try:
+        (place / WANTED).rename(held)
+    except FileNotFoundError:
+        return
+    _write_once(VICTIM, f"{number} {os.getpid()}")
+    time.sleep(FOR_EVER)
 
 
 def _write_once(name: str, words: str) -> bool:

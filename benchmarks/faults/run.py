@@ -44,7 +44,7 @@ QUIET: Final = 30.0
 LONGEST_WAIT: Final = 300.0
 """Seconds after which what is left is called hung though something still changes: a task may run for ever."""
 _WARM_UP: Final = 4.0
-_APART: Final = 40
+_SELDOM: Final = 0.3
 _PATIENCE: Final = 60.0
 _FAR: Final = 1_000_000
 _CHECK_EVERY: Final = 2.0
@@ -94,6 +94,7 @@ class Run(ExitStack):
         self._workers: list[Child] = []
         self._senders: list[Child] = []
         self._exits = 0
+        self._gap = GAP
 
     def run(self, fault: str, seconds: float) -> Score:
         """Send, work, and let the fault happen again and again; then wait until all is done, or nothing changes."""
@@ -110,26 +111,32 @@ class Run(ExitStack):
 
     def run_again(self) -> list[float]:
         """How many seconds after the end of a worker the message that it handled runs again; none where none did."""
-        self._environ[handler.STUCK] = str(_APART)
-        self._begin()
+        self._environ[handler.KILLED] = "1"
+        self._begin(_SELDOM)
+        self._wait(_WARM_UP)
         found: list[float] = []
-        for number in range(_APART, _APART * TIMES + 1, _APART):
-            killed, again = self._kill_its_worker(number), self._home / f"again-{number}"
+        while len(found) < TIMES:
+            number, killed = self._kill_a_handler()
+            again = self._home / f"again-{number}"
             if not self._comes(again, QUIET):
                 return []
             found.append(float(again.read_text()) - killed)
         return found
 
-    def _kill_its_worker(self, number: int) -> float:
-        """When it was killed, in seconds since the epoch."""
-        stuck = self._home / f"stuck-{number}"
-        if not self._comes(stuck, _PATIENCE):
-            raise AssertionError(f"message {number} was not handled within {_PATIENCE:g} s")
-        pid = int(stuck.read_text())
-        [at] = [at for at, worker in enumerate(self._workers) if pid in worker.members()]
+    def _kill_a_handler(self) -> tuple[int, float]:
+        """With its whole worker; which message it had, and when it was killed, in seconds since the epoch."""
+        (self._home / handler.WANTED).touch()
+        victim = self._home / handler.VICTIM
+        if not self._comes(victim, _PATIENCE):
+            raise AssertionError(f"no message was handled within {_PATIENCE:g} s")
+        number, pid = map(int, victim.read_text().split())
+        victim.unlink()
+        at = next((at for at, worker in enumerate(self._workers) if pid in worker.members()), None)
+        if at is None:
+            raise AssertionError(f"message {number} was handled by process {pid}, which belongs to no worker")
         killed = time.time()
         self._kill_worker(at)
-        return killed
+        return number, killed
 
     def _comes(self, file: Path, seconds: float) -> bool:
         until = time.monotonic() + seconds
@@ -137,7 +144,8 @@ class Run(ExitStack):
             self._wait(_TICK)
         return file.exists()
 
-    def _begin(self) -> None:
+    def _begin(self, gap: float = GAP) -> None:
+        self._gap = gap
         self._ask("set_up")
         with closing(connect(self._place)) as session:
             execute(session, handler.TABLE)
@@ -151,7 +159,7 @@ class Run(ExitStack):
 
     def _start_sender(self) -> None:
         """Numbers begin anew far beyond those of a sender that has ended with its session."""
-        self._senders.append(self._start("send", 1 + _FAR * len(self._senders), GAP))
+        self._senders.append(self._start("send", 1 + _FAR * len(self._senders), self._gap))
 
     def _ask(self, operation: str) -> dict[str, Any]:
         child = self._start(operation)

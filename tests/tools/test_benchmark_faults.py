@@ -74,18 +74,20 @@ def test_a_handler_waits_to_be_killed_at_the_first_delivery_alone_and_reports_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(handler.DIRECTORY, str(tmp_path))
-    script = "from benchmarks.faults.handler import wait_to_be_killed as wait; wait(3); wait(40)"
-    environment = os.environ | {handler.DIRECTORY: str(tmp_path), handler.STUCK: "40"}
+    (tmp_path / handler.WANTED).touch()
+    handler.wait_to_be_killed(3)  # nothing, where no handler is to be killed
+    script = "from benchmarks.faults.handler import wait_to_be_killed as wait; wait(40)"
+    environment = os.environ | {handler.DIRECTORY: str(tmp_path), handler.KILLED: "1"}
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=environment) as process:
         try:
-            wait_until((tmp_path / "stuck-40").exists, "a handler that waits")
+            wait_until((tmp_path / handler.VICTIM).exists, "a handler that waits")
         finally:
             process.kill()
-    assert (tmp_path / "stuck-40").read_text() == str(process.pid)
+    assert (tmp_path / handler.VICTIM).read_text() == f"40 {process.pid}"
     killed = time.time()
-    handler.wait_to_be_killed(40)  # nothing, where no handler is to be killed
-    assert {path.name for path in tmp_path.iterdir()} == {"stuck-40"}
-    monkeypatch.setenv(handler.STUCK, "40")
+    monkeypatch.setenv(handler.KILLED, "1")
+    handler.wait_to_be_killed(41)  # nothing, since none is wanted any more
+    assert {path.name for path in tmp_path.iterdir()} == {"held-40", handler.VICTIM}
     handler.wait_to_be_killed(40)
     assert float((tmp_path / "again-40").read_text()) >= killed
 
