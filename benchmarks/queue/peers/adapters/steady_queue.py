@@ -37,6 +37,7 @@ django_site.configure(
 )
 
 from django.tasks import task  # noqa: E402 -- needs the settings
+from steady_queue.arguments import Arguments  # noqa: E402
 from steady_queue.models import Job, ReadyExecution  # noqa: E402
 
 
@@ -58,7 +59,7 @@ class Adapter(Base):
         ReadyExecution.objects.create_all_from_jobs(Job.objects.order_by("id"))
 
     def remaining(self) -> int:
-        return len(self.left()) if IN_FAULTS else int(Job.objects.filter(finished_at=None).count())
+        return int(Job.objects.filter(finished_at=None).count())
 
     def left(self) -> list[int]:
         return self._numbers(failed_execution=None)
@@ -69,7 +70,7 @@ class Adapter(Base):
     @staticmethod
     def _numbers(**words: Any) -> list[int]:
         rows = Job.objects.filter(finished_at=None, **words).values_list("arguments", flat=True)
-        return [row["arguments"]["args"][0]["n"] for row in rows]
+        return [Arguments.deserialize_args_and_kwargs(row["arguments"])[0][0]["n"] for row in rows]
 
     def work(self) -> None:
         call_command("steady_queue", verbosity=0)
