@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.race import rounded
@@ -47,17 +48,26 @@ def _judged(verdict: Verdict) -> str:
     return rounded(verdict.figure) if verdict.target.rival is None else f"{verdict.judged:.2f}"
 
 
-def as_json(about: dict[str, Any], databases: Mapping[str, tuple[str, Sequence[Outcome]]]) -> dict[str, Any]:
-    """One object: what was run, and for each database each round's figure and each verdict."""
+def as_json(
+    about: dict[str, Any],
+    databases: Mapping[str, tuple[str, Sequence[Outcome]]],
+    more: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """One object: what was run, and for each database each round's figure, each verdict, and what else is known."""
     found = {
-        name: {"version": version, "contests": [_as_json(outcome) for outcome in outcomes]}
+        name: {"version": version, "contests": [_as_json(outcome) for outcome in outcomes], **more.get(name, {})}
         for name, (version, outcomes) in databases.items()
     }
     return {**about, "databases": found}
 
 
-def write_json(path: Path, about: dict[str, Any], databases: Mapping[str, tuple[str, Sequence[Outcome]]]) -> None:
-    path.write_text(json.dumps(as_json(about, databases), indent=2) + "\n")
+def write_json(
+    path: Path,
+    about: dict[str, Any],
+    databases: Mapping[str, tuple[str, Sequence[Outcome]]],
+    more: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+) -> None:
+    path.write_text(json.dumps(as_json(about, databases, more), indent=2) + "\n")
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:

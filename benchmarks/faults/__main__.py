@@ -20,10 +20,10 @@ from typing import Any, Final
 from benchmarks import command
 from benchmarks.faults.board import page
 from benchmarks.faults.contestants import CONTESTANTS, Contestant
-from benchmarks.faults.run import FAULTS, Run
+from benchmarks.faults.run import AGAIN, FAULTS, Run
 from benchmarks.queue import servers
 from benchmarks.queue.peers.databases import own_place
-from benchmarks.queue.peers.environments import environment_of
+from benchmarks.queue.peers.environments import environment_of, pinned
 from benchmarks.queue.peers.roster import PEERS, Profile
 from benchmarks.queue.processes import ChildFailed
 from benchmarks.queue.sessions import connect, execute
@@ -31,8 +31,8 @@ from tests.servers.private import ServerError
 
 _DATABASE: Final = "postgres"
 """The only one that all contestants run on."""
+_EVENTS: Final = [*FAULTS, AGAIN]
 _OWN: Final = ("dbqueue", "dbqueue_plain")
-_PINS: Final = Path(__file__).parent.parent / "queue" / "peers" / "requirements"
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="bin/bench --faults", allow_abbrev=False)
     names = [each.adapter for each in CONTESTANTS]
     made.add_argument("--only", type=command.names(names), default=names, metavar="QUEUE[,QUEUE]")
-    made.add_argument("--faults", type=command.names(list(FAULTS)), default=list(FAULTS), metavar="FAULT[,FAULT]")
+    made.add_argument("--faults", type=command.names(_EVENTS), default=_EVENTS, metavar="FAULT[,FAULT]")
     made.add_argument("--seconds", type=command.positive, default=15, help="how long each fault comes; default 15")
     made.add_argument("--jobs", type=command.positive, default=2, help="runs at once; default 2")
     made.add_argument("--seed", type=command.positive, help="repeats whom the faults hit")
@@ -99,7 +99,7 @@ def _run(server: str, name: str, line: tuple[str, ...], fault: str, options: arg
         Run(line, os.environ, place, Path(home), options.seed) as run,
     ):
         try:
-            score = asdict(run.run(fault, float(options.seconds)))
+            score = {"seconds": run.run_again()} if fault == AGAIN else asdict(run.run(fault, float(options.seconds)))
         except (ChildFailed, AssertionError) as error:
             command.announce(f"{name}, {fault}: {error}")
             return {"error": str(error).splitlines()[0]}
@@ -129,10 +129,7 @@ def _python(interpreter: str) -> str:
 
 def _version(each: Contestant) -> str:
     """Of ourselves, or as pinned."""
-    if each.adapter in _OWN:
-        return version("django-dbqueue")
-    pins = dict(line.split("==") for line in (_PINS / f"{each.adapter}.txt").read_text().split())
-    return pins[each.package]
+    return version("django-dbqueue") if each.adapter in _OWN else pinned(each.adapter)
 
 
 def _lost_by_us(scores: dict[str, dict[str, Any]]) -> bool:

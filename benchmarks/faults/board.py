@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.faults.contestants import CONTESTANTS
-from benchmarks.faults.run import FAULTS, FROZEN, GAP, LONGEST_WAIT, QUIET, WORKERS
+from benchmarks.faults.run import AGAIN, FAULTS, FROZEN, GAP, LONGEST_WAIT, QUIET, TIMES, WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ docs/scoreboard.md` makes this page, from one run; [how it measures](../benchmar
 
 def page(about: Mapping[str, Any], scores: Mapping[str, Mapping[str, Any]], missing: Mapping[str, str]) -> str:
     """Return the page. ``scores``: by adapter and fault; ``missing``: why a contestant could not take part."""
-    lines = [*_run(about), "", *_table(scores, missing), "", *_settings(about)]
+    lines = [*_run(about), "", *_table(scores, missing), "", *_again(scores), "", *_settings(about)]
     return "\n".join([_HEAD.rstrip(), "", *map(_wrapped, lines), ""])
 
 
@@ -75,6 +75,29 @@ def _cell(score: Mapping[str, Any] | None) -> str:
         return f"could not run: {score['error']}"
     wrong = ", ".join(f"{score[name]} {name}" for name in ("lost", "doubled", "hung", "failed") if score[name])
     return f"{wrong or 'none'} of {score['sent']}"
+
+
+def _again(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield "## Until a dead worker's message runs again"
+    yield ""
+    yield (
+        f"A worker is killed while it handles a message, and another one lives: {TIMES} times, one after another. "
+        "Seconds from the kill to the first line of the handler that runs the message again, with the settings below, "
+        "in the same run; beside them what its documentation or its source says of the defaults."
+    )
+    yield ""
+    yield "| queue | here | by default |"
+    yield "|---|---|---|"
+    for each in CONTESTANTS:
+        if score := scores.get(each.adapter, {}).get(AGAIN):
+            yield f"| {each.title} | {_seconds(score)} | {each.by_default} |"
+
+
+def _seconds(score: Mapping[str, Any]) -> str:
+    if "error" in score:
+        return f"could not run: {score['error']}"
+    found = sorted(score["seconds"])
+    return f"{found[0]:.1f} to {found[-1]:.1f} s" if found else f"not within {QUIET:g} s"
 
 
 def _settings(about: Mapping[str, Any]) -> Iterator[str]:

@@ -15,11 +15,17 @@ DIRECTORY: Final = "DBQUEUE_BENCH_FAULTS"
 """The environment variable that says that faults happen, and names the directory where failures are remembered."""
 FAILS: Final = "DBQUEUE_BENCH_FAILS"
 """Set where handlers are to fail: each tenth message, at its first delivery."""
+KILLED: Final = "DBQUEUE_BENCH_KILLED"
+"""Set where handlers are to be killed: see `wait_to_be_killed`."""
+WANTED, VICTIM = "wanted", "victim"
+"""The file that asks for a handler to kill, and the one that answers: the message's number, and the process."""
 TABLE: Final = "CREATE TABLE effects (id bigserial PRIMARY KEY, number bigint NOT NULL)"
 INSERT: Final = "INSERT INTO effects (number) VALUES (%s)"
 WORK: Final = 0.05
 """Seconds before the row is written, and after it was committed."""
 EACH: Final = 10
+FOR_EVER: Final = 3600.0
+"""Seconds, longer than any run."""
 
 
 class PlannedFailure(Exception):
@@ -36,6 +42,7 @@ _own = _Own()
 
 def handle(number: int) -> None:
     """Work, with a session of one's own."""
+    wait_to_be_killed(number)
     time.sleep(WORK)
     if _own.session is None or _own.session.closed or _own.pid != os.getpid():
         import psycopg  # here, since the tests read this module where only SQLite is tested
@@ -50,10 +57,36 @@ def handle(number: int) -> None:
 
 def fail_if_planned(number: int) -> None:
     """Raise at the first delivery of each tenth message, where handlers are to fail."""
-    if FAILS not in os.environ or number % EACH:
+    if FAILS in os.environ and number % EACH == 0 and _write_once(f"{number}", ""):
+        raise PlannedFailure(f"message {number} fails once")
+
+
+def wait_to_be_killed(number: int) -> None:
+    """Wait, if a handler is wanted and this one is the first to begin; when its message is run again, say so."""
+    if KILLED not in os.environ:
+        return
+    place = Path(os.environ[DIRECTORY])
+    held = place / f"held-{number}"
+    if held.exists():
+        _write_once(f"again-{number}", f"{time.time()}")
         return
     try:
-        os.close(os.open(Path(os.environ[DIRECTORY]) / str(number), os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
+        (place / WANTED).rename(held)
+    except FileNotFoundError:
         return
-    raise PlannedFailure(f"message {number} fails once")
+    _write_once(VICTIM, f"{number} {os.getpid()}")
+    time.sleep(FOR_EVER)
+
+
+def _write_once(name: str, words: str) -> bool:
+    """Whether there was no such file yet, so that this one wrote it, whole."""
+    place = Path(os.environ[DIRECTORY])
+    own = place / f"{name}.{os.getpid()}.{threading.get_ident()}"
+    own.write_text(words)
+    try:
+        os.link(own, place / name)
+    except FileExistsError:
+        return False
+    finally:
+        own.unlink()
+    return True

@@ -29,6 +29,10 @@ FAULTS: Final = {
     RESTART: "SIGTERM to a worker, SIGKILL after 10 s",
     FAIL: "each tenth handler fails once, before its commit",
 }
+AGAIN: Final = "again"
+"""No fault to count after, but a measurement: how soon a message runs again whose worker is killed as it handles it."""
+TIMES: Final = 3
+"""How many such messages there are, of which each is killed when the one before runs again."""
 WORKERS: Final = 2
 GAP: Final = 0.07
 """Seconds between two messages of the one sender."""
@@ -40,6 +44,8 @@ QUIET: Final = 30.0
 LONGEST_WAIT: Final = 300.0
 """Seconds after which what is left is called hung though something still changes: a task may run for ever."""
 _WARM_UP: Final = 4.0
+_SELDOM: Final = 0.3
+_PATIENCE: Final = 60.0
 _FAR: Final = 1_000_000
 _CHECK_EVERY: Final = 2.0
 _TICK: Final = 0.1
@@ -88,16 +94,13 @@ class Run(ExitStack):
         self._workers: list[Child] = []
         self._senders: list[Child] = []
         self._exits = 0
+        self._gap = GAP
 
     def run(self, fault: str, seconds: float) -> Score:
         """Send, work, and let the fault happen again and again; then wait until all is done, or nothing changes."""
         if fault == FAIL:
             self._environ[handler.FAILS] = "1"
-        self._ask("set_up")
-        with closing(connect(self._place)) as session:
-            execute(session, handler.TABLE)
-        self._workers = [self._start("work") for _ in range(WORKERS)]
-        self._start_sender()
+        self._begin()
         self._wait(_WARM_UP)
         injected = self._inject(fault, seconds)
         stored = set().union(*map(_stored, self._senders))
@@ -106,6 +109,49 @@ class Run(ExitStack):
             effects = [int(number) for (number,) in execute(session, "SELECT number FROM effects")]
         return Score(injected=injected, exits=self._exits, **score(stored, effects, left=left, failed=failed))
 
+    def run_again(self) -> list[float]:
+        """How many seconds after the end of a worker the message that it handled runs again; none where none did."""
+        self._environ[handler.KILLED] = "1"
+        self._begin(_SELDOM)
+        self._wait(_WARM_UP)
+        found: list[float] = []
+        while len(found) < TIMES:
+            number, killed = self._kill_a_handler()
+            again = self._home / f"again-{number}"
+            if not self._comes(again, QUIET):
+                return []
+            found.append(float(again.read_text()) - killed)
+        return found
+
+    def _kill_a_handler(self) -> tuple[int, float]:
+        """With its whole worker; which message it had, and when it was killed, in seconds since the epoch."""
+        (self._home / handler.WANTED).touch()
+        victim = self._home / handler.VICTIM
+        if not self._comes(victim, _PATIENCE):
+            raise AssertionError(f"no message was handled within {_PATIENCE:g} s")
+        number, pid = map(int, victim.read_text().split())
+        victim.unlink()
+        at = next((at for at, worker in enumerate(self._workers) if pid in worker.members()), None)
+        if at is None:
+            raise AssertionError(f"message {number} was handled by process {pid}, which belongs to no worker")
+        killed = time.time()
+        self._kill_worker(at)
+        return number, killed
+
+    def _comes(self, file: Path, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not file.exists() and time.monotonic() < until:
+            self._wait(_TICK)
+        return file.exists()
+
+    def _begin(self, gap: float = GAP) -> None:
+        self._gap = gap
+        self._ask("set_up")
+        with closing(connect(self._place)) as session:
+            execute(session, handler.TABLE)
+        self._workers = [self._start("work") for _ in range(WORKERS)]
+        self._start_sender()
+
     def _start(self, operation: str, *numbers: float) -> Child:
         child = Child([*self._command, operation, *map(str, numbers)], self._environ, self._home / f"{operation}.log")
         self.callback(child.end)
@@ -113,7 +159,7 @@ class Run(ExitStack):
 
     def _start_sender(self) -> None:
         """Numbers begin anew far beyond those of a sender that has ended with its session."""
-        self._senders.append(self._start("send", 1 + _FAR * len(self._senders), GAP))
+        self._senders.append(self._start("send", 1 + _FAR * len(self._senders), self._gap))
 
     def _ask(self, operation: str) -> dict[str, Any]:
         child = self._start(operation)
@@ -124,7 +170,7 @@ class Run(ExitStack):
     def _inject(self, fault: str, seconds: float) -> int:
         acts = {
             KILL: self._kill,
-            WORKER: self._kill_worker,
+            WORKER: lambda: self._kill_worker(self._dice.randrange(WORKERS)),
             FREEZE: self._freeze,
             SESSION: self._end_sessions,
             RESTART: self._restart,
@@ -156,8 +202,7 @@ class Run(ExitStack):
         members = sorted(worker.members())
         _signal(self._dice.choice(members[1:] or members), signal.SIGKILL)
 
-    def _kill_worker(self) -> None:
-        at = self._dice.randrange(WORKERS)
+    def _kill_worker(self, at: int) -> None:
         for member in self._workers[at].members():
             _signal(member, signal.SIGKILL)
         self._workers[at] = self._start("work")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import version
 from os import cpu_count
 from pathlib import Path
@@ -29,6 +30,7 @@ def main() -> int:
     command.unwind_when_stopped()
     options = _parser().parse_args()
     found: dict[str, tuple[str, Sequence[Outcome]]] = {}
+    others: dict[str, dict[str, Any]] = {}
     failures: list[str] = []
     for database in options.database:
         try:
@@ -37,12 +39,13 @@ def main() -> int:
             failures.append(f"{database}: {error}")
             continue
         found[database] = (results.server, results.outcomes)
+        others[database] = {"peers": results.peers, "missing": results.missing}
         failures += [f"{database}: {name}" for name in results.failed]
         if options.json:  # after each database: a later failure must not lose an earlier one's hour
-            report.write_json(options.json, _about(options), found)
+            report.write_json(options.json, _about(options), found, others)
     command.show(options, found)
     if options.page and found:
-        Page([report.as_json(_about(options), found)]).write(options.page)
+        Page([report.as_json(_about(options), found, others)]).write(options.page)
     for each in failures:
         print(f"FAILED: {each}", file=sys.stderr)
     return 1 if failures else 0
@@ -73,6 +76,7 @@ def _on(database: str, options: argparse.Namespace) -> Results:
 
 def _about(options: argparse.Namespace) -> dict[str, Any]:
     return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "quick": options.quick,
         "tmpfs": options.tmpfs,
         "cores": cpu_count(),

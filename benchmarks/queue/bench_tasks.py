@@ -1,7 +1,8 @@
-"""The tasks of the benchmarks: they do what the consumer ``count`` does, and one of them returns something."""
+"""The tasks of the benchmarks: they do what the consumers ``count`` and ``wait`` do, and two return something."""
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 
 from benchmarks.queue.probe import hit
@@ -18,4 +19,16 @@ def count(n: int) -> None:
 @task(queue_name="bench-tasks")
 def count_and_return(n: int) -> int:
     hit(n)
+    return n
+
+
+@task(queue_name="bench-tasks")
+def wait(n: int) -> None:
+    time.sleep(0.005)
+    hit(n)
+
+
+@task(queue_name="bench-tasks")
+def wait_and_return(n: int) -> int:
+    wait.func(n)
     return n

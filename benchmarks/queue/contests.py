@@ -27,7 +27,7 @@ CONTESTS: Final = {
     "async": "waiting:waiting",
     "batches": "draining:batches",
     "backlog": "draining:backlog",
-    "tasks": "draining:tasks",
+    "tasks": "tasking:tasks",
     "groups": "grouping:grouping",
     "steps": "stepping:stepping",
     "flows": "flowing:flowing",
@@ -64,6 +64,10 @@ class Results:
     outcomes: list[Outcome]
     failed: list[str]
     """The contests that broke off."""
+    peers: dict[str, str]
+    """The versions of those that took part, by name."""
+    missing: dict[str, str]
+    """Why others didn't."""
 
 
 def run(begin: Callable[[], Any], order: Order) -> Results:
@@ -79,7 +83,7 @@ def run(begin: Callable[[], Any], order: Order) -> Results:
     outcomes: list[Outcome] = []
     failed = []
     parent = order.directory.parent  # servers of peers run under accounts that can't look into our own directory
-    peers = rivals.available(order.database, order.url, parent, announce) if order.peers else []
+    peers, missing = rivals.available(order.database, order.url, parent, announce) if order.peers else ([], {})
     sizes = QUICK if order.quick else FULL
     bench = Bench(order.database, order.url, sizes, order.quick, order.directory, announce, peers)
     for name in order.contests:
@@ -88,7 +92,8 @@ def run(begin: Callable[[], Any], order: Order) -> Results:
         except Exception:  # the other contests are worth their hours
             announce(f"{name} FAILED\n{traceback.format_exc()}")
             failed.append(name)
-    return Results(server_version(order.url), outcomes, failed)
+    versions = {each.name: each.versions for each in peers}
+    return Results(server_version(order.url), outcomes, failed, versions, missing)
 
 
 def _set_up_django(order: Order) -> None:

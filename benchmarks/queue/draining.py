@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.queue import probe, rivals, troubles
-from benchmarks.queue.bench import LIST_QUEUE, ONE_QUEUE, QUEUE, RESULTS, SLOW_QUEUE, TABLE, TASKS_QUEUE
+from benchmarks.queue.bench import LIST_QUEUE, ONE_QUEUE, QUEUE, SLOW_QUEUE, TABLE
 from benchmarks.queue.floors import floor
+from benchmarks.queue.peers.conditions import NONE
 from benchmarks.queue.probe import Probe
 from benchmarks.queue.processes import together
 from benchmarks.queue.settings import DBQUEUE_SETTINGS
@@ -18,7 +19,7 @@ from benchmarks.queue.workers import worker
 from benchmarks.race import Contest, Contestant, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from benchmarks.queue.bench import Bench
 
@@ -27,7 +28,7 @@ WORKER: Final = "worker"
 DELETING: Final = "worker, on_ack=delete"
 FLOOR: Final = "raw batch loop"
 _FLOOR_BATCH: Final = 200
-_AT_LEAST: Final = {"mariadb": 0.6, "mysql": 0.6, "postgres": 0.5, "sqlite": 0.3}
+_AT_LEAST: Final = {"mariadb": 0.8, "mysql": 0.6, "postgres": 0.5, "sqlite": 0.3}
 
 
 def draining(bench: Bench) -> list[Contest]:
@@ -78,43 +79,6 @@ def slow(bench: Bench) -> list[Contest]:
         )
         for processes in (1, 4)
     ]
-
-
-def tasks(bench: Bench) -> Contest:
-    """The same work by a consumer, by tasks, by tasks whose results are kept, and by other backends of tasks."""
-    rows = bench.sizes.drain
-    contestants = [
-        by_worker(bench, WORKER, rows, 1),
-        _by_tasks(bench, "tasks", "count"),
-        _by_tasks(bench, "tasks with results", "count_and_return", results=rows),
-        *rivals.draining(bench, 1, only_tasks=True),
-    ]
-    targets = [
-        Target("tasks", WORKER, 0.8),
-        Target("tasks with results", WORKER, 0.6),
-        *rivals.keeps_up(bench, "tasks", "django_tasks_db", at_least=20),
-        *rivals.keeps_up(bench, "tasks", "django_ox", at_least=9),
-    ]
-    return Contest("drain tasks", contestants, targets, UNIT)
-
-
-def _by_tasks(bench: Bench, name: str, function: str, *, results: int = 0) -> Contestant:
-    rows = bench.sizes.drain
-    plain = by_worker(bench, name, rows, 1, queue=TASKS_QUEUE)
-
-    def prepare() -> None:
-        from benchmarks.queue import bench_tasks
-
-        bench.empty()
-        task = getattr(bench_tasks, function)
-        task.get_backend().enqueue_many([(task, (number,), {}) for number in range(rows)])
-        bench.analyze()
-
-    def check() -> None:
-        plain.check()
-        bench.expect(bench.number(f"SELECT COUNT(*) FROM {RESULTS}"), results, "the results that are kept")
-
-    return replace(plain, prepare=prepare, check=check)
 
 
 def batches(bench: Bench) -> Contest:
@@ -170,11 +134,12 @@ def by_worker(
     queue: str = QUEUE,
     on_ack: str = "keep",
     group_batch: int = 1,
+    conditions: Mapping[str, str] = NONE,
 ) -> Contestant:
     seen = Probe(bench.directory / "probe")
     options = ("--queues", queue, "--processes", str(processes), *arguments)
     defaults = {"on_ack": on_ack, "group_batch": group_batch}
-    environment = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": defaults})}
+    environment = {probe.PATH: str(seen.path), DBQUEUE_SETTINGS: json.dumps({"DEFAULTS": defaults})} | dict(conditions)
 
     def measure() -> float:
         seen.empty()

@@ -48,18 +48,20 @@ class Page:
 
     def _where(self) -> str:
         """The machine and the servers, a line for each kind of run."""
-        lines = ["## Where it ran", "", "| server | Python, Django | cores |", "|---|---|---|"]
+        lines = ["## Where it ran", "", "| server | Python, Django | cores | on |", "|---|---|---|---|"]
         found: dict[str, None] = {}
         for run in self._runs:
             for database, results in run["databases"].items():
                 server = f"{_NAMES[database]} {results['version'].split(' ')[0]}"
-                found[f"| {server} | {run['python']}, {run['django']} | {run['cores']} |"] = None
+                found[f"| {server} | {run['python']}, {run['django']} | {run['cores']} | {run.get('date', '')} |"] = (
+                    None
+                )
         quick = (
             ["", "**From a `--quick` run: too few rows to draw conclusions.**"]
             if any(r["quick"] for r in self._runs)
             else []
         )
-        return "\n".join([*lines, *found, *quick, ""])
+        return "\n".join([*lines, *found, *quick, "", *_peers(self._runs)])
 
     def _section(self, name: str) -> str:
         contests = self._contests[name]
@@ -79,6 +81,21 @@ class Page:
                 *_verdicts(contests, unit),
             ]
         )
+
+
+def _peers(runs: list[dict[str, Any]]) -> list[str]:
+    """Which other queues took part, in which versions, and why some did not."""
+    versions: dict[str, dict[str, None]] = {}
+    missing: dict[str, str] = {}
+    for run in runs:
+        for results in run["databases"].values():
+            missing |= results.get("missing", {})
+            for name, words in results.get("peers", {}).items():
+                versions.setdefault(name, {})[words] = None
+    rows = [f"| {name} | {'; '.join(words)} |" for name, words in versions.items()]
+    table = ["| other queue | version, run by |", "|---|---|", *rows, ""] if rows else []
+    absent = [f"*{name}* took no part: {why}\n" for name, why in missing.items() if name not in versions]
+    return [*table, *absent]
 
 
 def _by_contest(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -5,28 +5,32 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from benchmarks.queue.peers.conditions import DEFAULT, LOGGING, NONE
 from benchmarks.queue.peers.peer import Peer
 from benchmarks.queue.peers.roster import PEERS
 from benchmarks.race import Contestant, Target
 from tests.servers.private import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.queue.bench import Bench
 
 
-def available(database: str, url: str, directory: Path, announce: Callable[[str], None]) -> list[Peer]:
-    """Those that take part on this database; who can't be had is told."""
-    found = []
+def available(
+    database: str, url: str, directory: Path, announce: Callable[[str], None]
+) -> tuple[list[Peer], dict[str, str]]:
+    """Those that take part on this database, and why others that would can't be had."""
+    found, missing = [], {}
     for name, profile in PEERS.items():
         if database in profile.databases:
             try:
                 found.append(Peer(name, url, directory))
             except ServerError as error:
                 announce(f"{name} is left out: {error}")
-    return found
+                missing[name] = str(error).splitlines()[0]
+    return found, missing
 
 
 def enqueueing(bench: Bench, messages: int, producers: int) -> list[Contestant]:
@@ -45,22 +49,40 @@ def enqueueing_in_bulk(bench: Bench, messages: int) -> list[Contestant]:
     ]
 
 
-def draining(bench: Bench, workers: int, *, only_tasks: bool = False) -> list[Contestant]:
+def draining(bench: Bench, workers: int) -> list[Contestant]:
     """Each of as many messages as take it some seconds: rates compare, counts needn't."""
-    peers = [peer for peer in bench.peers if peer.profile.of_tasks or not only_tasks]
-    return [_draining(bench, peer, workers) for peer in peers]
+    return [_draining(bench, peer, peer.name, peer.profile.drain * min(workers, 2), workers) for peer in bench.peers]
 
 
-def _draining(bench: Bench, peer: Peer, workers: int) -> Contestant:
-    messages = peer.profile.drain * (2 if workers > 1 else 1) // (10 if bench.quick else 1)
+def draining_tasks(bench: Bench, conditions: Mapping[str, str] = NONE, at_most: int | None = None) -> list[Contestant]:
+    """By one worker of each; backends of Django's tasks twice, without Django's logging and with it."""
+    found = []
+    for peer in bench.peers:
+        messages = min(peer.profile.drain, at_most or peer.profile.drain)
+        found.append(_draining(bench, peer, peer.name, messages, conditions=conditions))
+        if peer.profile.of_tasks:
+            logging = {**conditions, LOGGING: DEFAULT}
+            found.append(_draining(bench, peer, logged(peer.name), messages, conditions=logging))
+    return found
+
+
+def logged(name: str) -> str:
+    """The name of a contestant that has Django's own logging."""
+    return f"{name}, default logging"
+
+
+def _draining(
+    bench: Bench, peer: Peer, name: str, messages: int, workers: int = 1, conditions: Mapping[str, str] = NONE
+) -> Contestant:
+    messages = messages // 10 if bench.quick else messages
 
     def measure() -> float:
-        drain = peer.drain(messages, workers)
+        drain = peer.drain(messages, workers, conditions)
         if drain.duplicates:
-            bench.announce(f"{peer.name}: {drain.duplicates} messages were handled twice")
+            bench.announce(f"{name}: {drain.duplicates} messages were handled twice")
         return drain.rate
 
-    return Contestant(peer.name, messages, measure=measure)
+    return Contestant(name, messages, measure=measure)
 
 
 def beats(bench: Bench, contestant: str, at_least: float) -> Sequence[Target]:

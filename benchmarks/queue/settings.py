@@ -3,6 +3,7 @@
 DBQUEUE_BENCH_DATABASE  mariadb, mysql, postgres or sqlite
 DBQUEUE_BENCH_URL       the database, as a URL
 DBQUEUE_BENCH_SETTINGS  the setting DBQUEUE, as JSON; may be left out
+DBQUEUE_BENCH_LOGGING   `default` for Django's own logging; may be left out
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import environ
+
+from benchmarks.queue.peers.conditions import DEFAULT
+from benchmarks.queue.peers.conditions import LOGGING as LOGS
 
 DBQUEUE_SETTINGS: Final = "DBQUEUE_BENCH_SETTINGS"
 _MYSQL: Final = {
@@ -36,8 +40,9 @@ DATABASES = {
 }
 DBQUEUE = json.loads(os.environ.get(DBQUEUE_SETTINGS, "{}"))
 TASKS = {"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": ["bench-tasks"]}}
-LOGGING = {"version": 1, "loggers": {name: {"level": "WARNING"} for name in ("django.tasks", "django_tasks")}}
+_QUIET: Final = {name: {"level": "WARNING"} for name in ("django.tasks", "django_tasks")}
 """As docs/tasks.md advises where speed matters: by default Django makes a record of each start and end of a task."""
+LOGGING = {"version": 1, "loggers": {} if os.environ.get(LOGS) == DEFAULT else _QUIET}
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.queue.peers import environments
+from benchmarks.queue.peers.conditions import BODY
+from benchmarks.queue.peers.environments import ROOT
 from benchmarks.queue.peers.peer import _drain
 from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.roster import PEERS
-from benchmarks.queue.probe import Hit
+from benchmarks.queue.probe import PATH, Hit, Probe
 from benchmarks.queue.processes import ChildFailed
 from tests.servers.lifeline import lives
 from tests.servers.private import ServerError
@@ -110,6 +113,7 @@ def test_a_peer_that_needs_a_newer_python_gets_it_or_fails(tmp_path: Path, monke
     minor = newer[1]
     monkeypatch.setattr(environments, "_NEWEST", minor + 1)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     assert environments._interpreter("parrot", this) == sys.executable
     program(f"python3.{minor}", "")  # as one of pyenv is that is not switched on
     with pytest.raises(ServerError, match=rf"parrot needs Python 3\.{minor}, .* DBQUEUE_BENCH_PYTHON"):
@@ -118,13 +122,19 @@ def test_a_peer_that_needs_a_newer_python_gets_it_or_fails(tmp_path: Path, monke
     assert environments._interpreter("parrot", newer) == found
     monkeypatch.setenv("DBQUEUE_BENCH_PYTHON", program("older", "3 4 0"))
     assert environments._interpreter("parrot", newer) == found
-    monkeypatch.setenv("DBQUEUE_BENCH_PYTHON", named := program("named", f"3 {minor} 5"))
+    older = program("older", "3 4 0")
+    monkeypatch.setenv("DBQUEUE_BENCH_PYTHON", f"{older}:{(named := program('named', f'3 {minor} 5'))}")
     assert environments._interpreter("parrot", newer) == named
+    monkeypatch.delenv("DBQUEUE_BENCH_PYTHON")
+    Path(found).unlink()
+    (tmp_path / f"pyenv/versions/3.{minor}.7/bin").mkdir(parents=True)
+    unswitched = program(f"pyenv/versions/3.{minor}.7/bin/python3.{minor}", f"3 {minor} 7")
+    assert environments._interpreter("parrot", newer) == unswitched
 
 
 def test_each_peer_has_an_adapter_and_pins_of_every_package() -> None:
     home = Path(environments.__file__).parent
-    no_peers = {"__init__", "adapter", "django_site", "dbqueue", "dbqueue_plain"}
+    no_peers = {"__init__", "adapter", "django_site", "dbqueue", "dbqueue_plain", "threadmill_settings"}
     adapters = {path.stem for path in (home / "adapters").iterdir() if path.suffix in {".py", ".mjs"}}
     python = {path.stem: path.read_text().split() for path in (home / "requirements").glob("*.txt")}
     node = {path.stem: json.loads(path.read_text()) for path in (home / "requirements").glob("*.json")}
@@ -132,3 +142,35 @@ def test_each_peer_has_an_adapter_and_pins_of_every_package() -> None:
     assert [line for lines in python.values() for line in lines if "==" not in line] == []
     versions = [version for pins in node.values() for version in pins["dependencies"].values()]
     assert [each for each in versions if not each.replace(".", "").isdigit()] == []
+
+
+def test_a_peer_s_version_is_that_of_its_own_package() -> None:
+    found = {name: environments.pinned(name) for name in PEERS}
+    assert found["huey"] == found["huey_tasks"] == found["huey_tasks_redis"]
+    assert found["bullmq"] != found["bullmq_python"]
+    pins = Path(environments.__file__).parent / "requirements"
+    assert f"django-ox=={found['django_ox']}\n" in (pins / "django_ox.txt").read_text()
+    assert f"celery[redis]=={found['celery']}\n" in (pins / "celery.txt").read_text()
+
+
+@pytest.mark.parametrize(("body", "at_once"), [(None, 20), ("0.05", 8)])
+def test_a_body_takes_its_time_and_is_run_by_as_many_at_once_for_everybody(
+    tmp_path: Path, body: str | None, at_once: int
+) -> None:
+    script = """
+import asyncio, time
+from benchmarks.queue.peers.adapters import adapter
+began = time.perf_counter()
+adapter.handled(1)
+asyncio.run(adapter.handled_in_a_coroutine(2))
+print(adapter.at_once(20), time.perf_counter() - began)
+"""
+    probe = Probe(tmp_path / "probe")
+    environment = os.environ | {PATH: str(probe.path)} | ({BODY: body} if body else {})
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    number, seconds = done.stdout.split()
+    assert int(number) == at_once
+    assert float(seconds) >= 2 * float(body or 0)
+    assert [hit.number for hit in probe.hits()] == [1, 2]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +14,14 @@ from urllib.parse import urlsplit
 import pytest
 from django.db import connection
 
-from benchmarks.queue import probe
+from benchmarks.queue import probe, rivals
 from benchmarks.queue.bench import QUEUE, QUICK, Bench
 from benchmarks.queue.charts import chart
 from benchmarks.queue.floors import floor
 from benchmarks.queue.page import Page
+from benchmarks.queue.peers.conditions import BODY, LOGGING
+from benchmarks.queue.peers.peer import Drain
+from benchmarks.queue.peers.roster import PEERS
 from benchmarks.queue.probe import Hit, Probe, hit, rate
 from benchmarks.queue.processes import ChildFailed, together
 from django_dbqueue.models import Message
@@ -129,8 +133,9 @@ def _run(figure: float, *, quick: bool = False) -> dict[str, Any]:
         "met": figure >= 60,
     }
     contest = {"contest": "drain, 1", "unit": "messages/s", "figures": figures, "verdicts": [verdict]}
-    about = {"quick": quick, "tmpfs": True, "cores": 2, "python": "3.11.7", "django": "5.2"}
-    return {**about, "databases": {"mariadb": {"version": "10.11.9-MariaDB", "contests": [contest]}}}
+    about = {"quick": quick, "tmpfs": True, "cores": 2, "python": "3.11.7", "django": "5.2", "date": "2026-11-28"}
+    others = {"peers": {"parrot": "1.2, Python 3.13.1"}, "missing": {"owl": "owl needs Python 3.14."}}
+    return {**about, "databases": {"mariadb": {"version": "10.11.9-MariaDB", "contests": [contest], **others}}}
 
 
 def test_the_page_has_medians_spreads_and_verdicts_and_a_later_run_replaces_an_earlier_one(tmp_path: Path) -> None:
@@ -139,6 +144,9 @@ def test_the_page_has_medians_spreads_and_verdicts_and_a_later_run_replaces_an_e
     assert "| worker | 70.0 (70.0 to 75.0) |" in text
     assert "| MariaDB | worker | 0.70 × raw <loop> | ≥ 0.6 | met |" in text
     assert "20.0" not in text
+    assert "| MariaDB 10.11.9-MariaDB | 3.11.7, 5.2 | 2 | 2026-11-28 |" in text
+    assert "| parrot | 1.2, Python 3.13.1 |" in text
+    assert "*owl* took no part: owl needs Python 3.14." in text
     assert (tmp_path / "images/benchmarks/drain__1.svg").read_text().count("<rect") == 2
 
 
@@ -155,6 +163,28 @@ def test_a_chart_names_and_numbers_every_bar() -> None:
     assert "prefers-color-scheme: dark" in svg
 
 
+def test_backends_of_tasks_race_without_djangos_logging_and_with_it_the_others_once(bench: Bench) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    class Fake:
+        def __init__(self, name: str) -> None:
+            self.name, self.profile = name, PEERS[name]
+
+        def drain(self, *asks: Any) -> Drain:
+            asked.append((self.name, *asks))
+            return Drain(1.0, 0)
+
+    peers: Any = [Fake("django_ox"), Fake("graphile_worker")]
+    found = rivals.draining_tasks(replace(bench, quick=False, peers=peers), {BODY: "0.005"}, at_most=3_000)
+    assert [each.name for each in found] == ["django_ox", "django_ox, default logging", "graphile_worker"]
+    assert [each.measure() for each in found if each.measure] == [1.0] * 3
+    assert asked == [
+        ("django_ox", 2_000, 1, {BODY: "0.005"}),
+        ("django_ox", 2_000, 1, {BODY: "0.005", LOGGING: "default"}),
+        ("graphile_worker", 3_000, 1, {BODY: "0.005"}),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.once
 def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
@@ -168,7 +198,7 @@ def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
         "--database",
         "sqlite",
         "--only",
-        "bulk,drain-one,memory",
+        "bulk,drain-one,tasks,memory",
     )
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.queue", *options, "--json", str(numbers), "--page", str(page)],
@@ -180,9 +210,13 @@ def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
         timeout=patience(180),
     )
     assert done.returncode == 0, done.stderr
-    [bulk, drain, *memory] = json.loads(numbers.read_text())["databases"]["sqlite"]["contests"]
+    [bulk, drain, nothing, waiting, *memory] = json.loads(numbers.read_text())["databases"]["sqlite"]["contests"]
     assert {each["contestant"] for each in bulk["figures"]} >= {"raw multi-row insert", "enqueue_many"}
     assert all(each["median"] > 0 for each in [*bulk["figures"], *drain["figures"]])
+    ours = ["worker", "tasks", "tasks with results", "tasks, default logging", "tasks with results, default logging"]
+    assert [each["contestant"] for each in nothing["figures"]] == ours
+    assert [each["contestant"] for each in waiting["figures"]] == ours
+    assert all(0 < each["median"] <= 1_700 for each in waiting["figures"])
     assert all(each["verdicts"][0]["met"] for each in memory)
     assert len(memory) == 2
     assert "## drain, batch of 1" in page.read_text()

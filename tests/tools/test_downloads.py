@@ -66,6 +66,21 @@ def test_a_debian_that_could_not_be_downloaded_is_a_failure_and_no_lack_of_this_
     assert ("COULD NOT DOWNLOAD: Debian trixie" in done.stderr) == may
 
 
+def test_a_newer_python_that_could_not_be_downloaded_leaves_nothing_to_take_for_it(
+    tmp_path: Path,
+) -> None:
+    may = os.getuid() == 0
+    for program in ("debootstrap", "patchelf"):
+        (tmp_path / program).write_text("#!/bin/sh\necho 'E: Failed getting release file'\nexit 1\n")
+        (tmp_path / program).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = run(ROOT / "bin/newer-python", "forky", PATH=path, DBQUEUE_DEBIAN_TREES=str(tmp_path / "trees"))
+    assert done.returncode == (75 if may else 69), done.stderr
+    assert done.stdout == ""
+    assert ("COULD NOT DOWNLOAD: Debian forky" in done.stderr) == may
+    assert not (tmp_path / "trees/forky-python").exists()
+
+
 def test_whatever_downloads_does_so_by_fetch() -> None:
     downloads = re.compile(r'apt-get (?:-\w+ )*(?:update|install)|pip"? (?:install|download)|debootstrap --')
     scripts = [*(ROOT / "bin").iterdir(), ROOT / ".ci/run"]

@@ -5,6 +5,9 @@ import { createRequire } from 'node:module'
 
 const BATCH = 1000
 const PADDING = 'x'.repeat(60)
+// Those of benchmarks/queue/peers/conditions.py.
+const BODY = Number(process.env.DBQUEUE_BENCH_BODY ?? 0)
+const AT_ONCE = 8
 const url = process.env.DBQUEUE_BENCH_URL
 const need = createRequire(process.env.DBQUEUE_BENCH_MODULES)
 const [peer, operation, ...numbers] = process.argv.slice(2)
@@ -26,7 +29,11 @@ function hit (number) {
 }
 
 const { Adapter } = await import(`./adapters/${peer}.mjs`)
-const adapter = new Adapter(need, url, job => hit(job.n))
+const wait = async job => {
+  await sleep(BODY)
+  hit(job.n)
+}
+const adapter = new Adapter(need, url, BODY ? wait : job => hit(job.n), best => BODY ? AT_ONCE : best)
 
 async function remaining () {
   const client = new (need('pg').Client)({ connectionString: url })

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ class Environment:
 
     command: tuple[str, ...]
     variables: dict[str, str]
+    runtime: str
+    """What runs them, with its version."""
 
 
 def environment_of(peer: str, python: tuple[int, int]) -> Environment:
@@ -42,22 +45,41 @@ def environment_of(peer: str, python: tuple[int, int]) -> Environment:
     return _of_python(peer, pins.with_suffix(".txt"), _interpreter(peer, python))
 
 
+def pinned(peer: str) -> str:
+    """The version of the peer's own package: of those that it needs, the one that its name begins with."""
+    pins = _HERE / "requirements" / f"{peer}.json"
+    if pins.exists():
+        versions = json.loads(pins.read_text())["dependencies"]
+    else:
+        versions = dict(line.split("==") for line in pins.with_suffix(".txt").read_text().split())
+    own = [each for each in versions if peer.replace("_", "-").startswith(each.partition("[")[0].lower())]
+    return str(versions[max(own, key=len)])
+
+
 def _of_python(peer: str, pins: Path, interpreter: str) -> Environment:
     def install(place: Path) -> None:
         _run(peer, [interpreter, "-m", "venv", str(place)], "On Debian: apt-get install python3-venv")
         pip = [str(place / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         _run(peer, [*pip, "--requirement", str(pins)], "Can the package index be reached?")
 
-    place = _installed(peer, pins, _version_of(interpreter), install)
-    return Environment((str(place / "bin/python"), "-m", "benchmarks.queue.peers.child", peer), {})
+    version = _version_of(interpreter)
+    place = _installed(peer, pins, version, install)
+    command = (str(place / "bin/python"), "-m", "benchmarks.queue.peers.child", peer)
+    return Environment(command, {}, f"Python {'.'.join(map(str, version))}")
 
 
 def _interpreter(peer: str, oldest: tuple[int, int]) -> str:
-    """This one if it is new enough, else that of DBQUEUE_BENCH_PYTHON, or of the PATH."""
+    """This one if it is new enough, else the first that is: of DBQUEUE_BENCH_PYTHON, of the PATH, of pyenv.
+
+    DBQUEUE_BENCH_PYTHON names one, or several as the PATH does. One of pyenv needn't be switched on.
+    """
     if sys.version_info >= oldest:
         return sys.executable
-    names = [f"python3.{minor}" for minor in range(oldest[1], _NEWEST + 1)]
-    for program in filter(None, (os.environ.get(_PYTHON), *map(shutil.which, names))):
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    programs: list[str | None] = [*os.environ.get(_PYTHON, "").split(os.pathsep)]
+    for name in (f"python3.{minor}" for minor in range(oldest[1], _NEWEST + 1)):
+        programs += [shutil.which(name), *map(str, sorted(pyenv.glob(f"versions/{name[6:]}.*[0-9]/bin/{name}")))]
+    for program in filter(None, programs):
         if _version_of(program) >= oldest:
             return program
     raise ServerError(f"{peer} needs Python {oldest[0]}.{oldest[1]}, which {_PYTHON} can name.")
@@ -84,7 +106,8 @@ def _of_node(peer: str, pins: Path) -> Environment:
 
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     place = _installed(peer, pins, version, install)
-    return Environment((node, str(_HERE / "child.mjs"), peer), {"DBQUEUE_BENCH_MODULES": str(place / "package.json")})
+    modules = {"DBQUEUE_BENCH_MODULES": str(place / "package.json")}
+    return Environment((node, str(_HERE / "child.mjs"), peer), modules, f"Node {version.strip().lstrip('v')}")
 
 
 def _installed(peer: str, pins: Path, interpreter: object, install: Callable[[Path], None]) -> Path:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.queue import probe
+from benchmarks.queue.peers.conditions import NONE
 from benchmarks.queue.peers.databases import own_place, tidied
-from benchmarks.queue.peers.environments import environment_of
+from benchmarks.queue.peers.environments import environment_of, pinned
 from benchmarks.queue.peers.processes import Child
 from benchmarks.queue.peers.redis import Redis
 from benchmarks.queue.peers.roster import PEERS
@@ -20,7 +21,7 @@ from benchmarks.queue.probe import Hit, Probe
 from tests.servers.private import needed_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from benchmarks.queue.peers.environments import Environment
 
@@ -53,6 +54,12 @@ class Peer:
             needed_program("redis-server", package=Redis.package)
         self._environment = environment_of(name, self.profile.python)
 
+    @property
+    def versions(self) -> str:
+        """Its own, that of what runs it, and that of Redis if it needs one."""
+        words = [pinned(self.name), self._environment.runtime]
+        return ", ".join([*words, Redis.version()] if self.profile.on_redis else words)
+
     def enqueue_one(self, messages: int, producers: int = 1) -> float:
         """Messages per second, from when all producers are warm until the last one is done; each sends its share."""
         share = messages // producers
@@ -68,9 +75,9 @@ class Peer:
             run.check_stored(messages + 1)
             return messages / seconds
 
-    def drain(self, messages: int, workers: int = 1) -> Drain:
-        """How fast so many workers empty a queue that is full before they start."""
-        with self._measurement() as run:
+    def drain(self, messages: int, workers: int = 1, conditions: Mapping[str, str] = NONE) -> Drain:
+        """How fast so many workers empty a queue that is full before they start, under what `conditions.py` names."""
+        with self._measurement(conditions) as run:
             run.ask("preload", messages)
             tidied(run.place)
             watch = run.start("watch")
@@ -104,12 +111,12 @@ class Peer:
             yield worker
 
     @contextmanager
-    def _measurement(self) -> Iterator[_Measurement]:
+    def _measurement(self, conditions: Mapping[str, str] = NONE) -> Iterator[_Measurement]:
         """With its tables; at the end there is no process of it, and no table."""
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dbqueue-peer-")))
             place = stack.enter_context(own_place(self.profile, self.name, self._server, self._directory))
-            run = stack.enter_context(_Measurement(self._environment, place, home))
+            run = stack.enter_context(_Measurement(self._environment, place, home, conditions))
             run.ask("set_up")
             yield run
 
@@ -117,14 +124,16 @@ class Peer:
 class _Measurement(ExitStack):
     """The processes of one measurement, which end with its block."""
 
-    def __init__(self, environment: Environment, place: str, home: Path) -> None:
+    def __init__(self, environment: Environment, place: str, home: Path, conditions: Mapping[str, str]) -> None:
         super().__init__()
         self.place = place
         self.probe = Probe(home / "probe")
         self._home = home
         self._command = environment.command
         self._environ = {name: value for name, value in os.environ.items() if name != _DJANGOS_OWN}
-        self._environ |= environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+        self._environ |= (
+            {**conditions} | environment.variables | {"DBQUEUE_BENCH_URL": place, probe.PATH: str(self.probe.path)}
+        )
 
     def start(self, operation: str, *numbers: float) -> Child:
         command = [*self._command, operation, *map(str, numbers)]

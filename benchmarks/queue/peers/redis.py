@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 
 from tests.servers.private import PrivateServer, needed_program
 
@@ -16,6 +17,12 @@ class Redis(PrivateServer):
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @classmethod
+    def version(cls) -> str:
+        command = [needed_program("redis-server", package=cls.package), "--version"]
+        words = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return "Redis " + words.partition("v=")[2].split()[0]
 
     def set_up_command(self) -> list[str]:
         """There is nothing to set up but to see that it is there."""

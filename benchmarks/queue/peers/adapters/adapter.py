@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
+from benchmarks.queue.peers.conditions import AT_ONCE, BODY
 from benchmarks.queue.probe import hit
 
 IN_FAULTS = "DBQUEUE_BENCH_FAULTS" in os.environ
 """Whether this is no race, but the scoreboard of faults: then settings are those by which a queue recovers soon."""
+_SECONDS: Final = float(os.environ.get(BODY, 0))
+
+_PADDING = "x" * 60
+
+
 if IN_FAULTS:
     from benchmarks.faults.handler import handle as handled
+elif _SECONDS:
+
+    def handled(number: int) -> None:
+        """What every handler in a thread or a process does."""
+        time.sleep(_SECONDS)
+        hit(number)
 else:
     handled = hit
 
-_PADDING = "x" * 60
+
+async def handled_in_a_coroutine(number: int) -> None:
+    """The same, for handlers that are coroutines."""
+    if IN_FAULTS:
+        await asyncio.to_thread(handled, number)
+        return
+    if _SECONDS:
+        await asyncio.sleep(_SECONDS)
+    hit(number)
+
+
+def at_once(best: int) -> int:
+    """How many handlers run at once: as suits the peer best where they do nothing, else as many as everybody's."""
+    return AT_ONCE if _SECONDS else best
 
 
 def payload(number: int) -> dict[str, Any]:

@@ -14,8 +14,7 @@ import redis
 from celery import Celery
 
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
-from benchmarks.queue.peers.adapters.adapter import payload, server
-from benchmarks.queue.probe import hit
+from benchmarks.queue.peers.adapters.adapter import at_once, handled, payload, server
 
 _QUEUE = "benchmarks"
 
@@ -31,7 +30,7 @@ app.conf.update(
 
 @app.task(name="noop")
 def noop(payload: dict[str, Any]) -> None:
-    hit(payload["n"])
+    handled(payload["n"])
 
 
 class Adapter(Base):
@@ -54,4 +53,6 @@ class Adapter(Base):
 
     def work(self) -> None:
         quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "CRITICAL"]
-        app.worker_main(["worker", "--concurrency", "2", "--hostname", f"w{os.getpid()}@benchmarks", *quiet])
+        app.worker_main(
+            ["worker", "--concurrency", str(at_once(2)), "--hostname", f"w{os.getpid()}@benchmarks", *quiet]
+        )

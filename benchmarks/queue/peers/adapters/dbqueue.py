@@ -30,6 +30,7 @@ from django_dbqueue.models import Message  # noqa: E402
 
 def transactional(message: Message) -> None:
     """Write with the ack, through Django's connection."""
+    handler.wait_to_be_killed(message.payload["n"])
     time.sleep(handler.WORK)
     with connection.cursor() as cursor:
         cursor.execute(handler.INSERT, [message.payload["n"]])

@@ -16,20 +16,19 @@ from typing import Any
 from django.core.management import call_command
 
 from benchmarks.queue.peers.adapters import django_site
-from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, handled, payload
+from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, at_once, handled, payload
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
 
 _SOON = {"LOCK_TIMEOUT": 8, "MAX_ATTEMPTS": 20, "BACKOFF_INITIAL": 1, "BACKOFF_MAX": 2} if IN_FAULTS else {}
 
 django_site.configure(
-    "django_tasks",
     "django_ox",
     TASKS={"default": {"BACKEND": "django_ox.backend.OxBackend", "OPTIONS": _SOON}},
 )
 
-from django_ox.bulk import enqueue_many  # noqa: E402 -- needs the settings
+from django.tasks import task  # noqa: E402 -- needs the settings
+from django_ox.bulk import enqueue_many  # noqa: E402
 from django_ox.models import OxTask  # noqa: E402
-from django_tasks import task  # noqa: E402
 
 _BATCH = 1000
 
@@ -68,4 +67,4 @@ class Adapter(Base):
         return [row.args[0]["n"] for row in OxTask.objects.filter(status__in=statuses)]
 
     def work(self) -> None:
-        call_command("ox_worker", verbosity=0)
+        call_command("ox_worker", concurrency=at_once(1), verbosity=0)

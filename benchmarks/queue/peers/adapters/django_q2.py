@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from benchmarks.queue.peers.adapters import django_site
-from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, handled, payload
+from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, at_once, handled, payload
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
 
 _SOON = {"bulk": 1, "queue_limit": 4, "timeout": 8, "retry": 10, "max_attempts": 0} if IN_FAULTS else {}
@@ -27,7 +27,7 @@ django_site.configure(
     Q_CLUSTER={
         "name": "benchmarks",
         "orm": "default",
-        "workers": 2,
+        "workers": at_once(2),
         "bulk": 100,
         "queue_limit": 500,
         "save_limit": -1,

@@ -15,11 +15,9 @@ from benchmarks.queue.peers.adapters import django_site
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
 from benchmarks.queue.peers.adapters.adapter import handled, payload
 
-django_site.configure(
-    "django_tasks", "django_tasks_db", TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
-)
+django_site.configure("django_tasks_db", TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}})
 
-from django_tasks import task  # noqa: E402 -- needs the settings
+from django.tasks import task  # noqa: E402 -- needs the settings
 from django_tasks_db.models import DBTaskResult, get_date_max  # noqa: E402
 
 

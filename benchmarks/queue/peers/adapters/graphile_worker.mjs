@@ -3,15 +3,14 @@
 // The settings are those of its own benchmark (worker.graphile.org, Performance): 24 jobs at once, a local queue of 500,
 // and completions in batches without delay. In bulk: addJobs.
 
-const JOBS = 24
-
 export class Adapter {
   remaining = 'SELECT count(*) AS n FROM graphile_worker._private_jobs'
 
-  constructor (need, url, handle) {
+  constructor (need, url, handle, atOnce) {
     this.lib = need('graphile-worker')
     this.url = url
     this.handle = handle
+    this.jobs = atOnce(24)
     this.logger = new this.lib.Logger(() => () => {})
   }
 
@@ -36,8 +35,8 @@ export class Adapter {
       preset: {
         worker: {
           connectionString: this.url,
-          concurrentJobs: JOBS,
-          maxPoolSize: JOBS + 1,
+          concurrentJobs: this.jobs,
+          maxPoolSize: this.jobs + 1,
           localQueue: { size: 500 },
           completeJobBatchDelay: 0,
           failJobBatchDelay: 0,

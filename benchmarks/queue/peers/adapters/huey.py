@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, handled, payload, server
+from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, at_once, handled, payload, server
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
 
-_WORKERS = 4
+_WORKERS = at_once(4)
 _BATCH = 1000
 _RETRIES: dict[str, Any] = {"retries": 10, "retry_delay": 1} if IN_FAULTS else {}
 

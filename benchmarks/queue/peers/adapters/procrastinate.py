@@ -11,15 +11,14 @@ says.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import procrastinate
 
-from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, handled, payload, server
+from benchmarks.queue.peers.adapters.adapter import IN_FAULTS, at_once, handled_in_a_coroutine, payload, server
 from benchmarks.queue.peers.adapters.adapter import Adapter as Base
 
-_CONCURRENCY = 20
+_CONCURRENCY = at_once(20)
 _BATCH = 1000
 _HEARTBEAT = 2.0
 _STALLED = 8.0
@@ -36,10 +35,7 @@ _RETRIES = procrastinate.RetryStrategy(max_attempts=20, wait=1) if IN_FAULTS els
 
 @worker_app.task(name="noop", queue="benchmarks", retry=_RETRIES)
 async def noop(payload: dict[str, Any]) -> None:
-    if IN_FAULTS:
-        await asyncio.to_thread(handled, payload["n"])
-    else:
-        handled(payload["n"])
+    await handled_in_a_coroutine(payload["n"])
 
 
 async def retry_stalled_jobs(timestamp: int) -> None:  # noqa: ARG001 -- it is passed by name
