@@ -12,7 +12,10 @@ class Migration(migrations.Migration):
             name="has_own",
             field=models.GeneratedField(
                 db_persist=True,
-                expression=models.Q(("width__isnull", False), ("rate__isnull", False), _connector="OR"),
+                expression=models.ExpressionWrapper(
+                    models.Q(("width__isnull", False), ("rate__isnull", False), _connector="OR"),
+                    output_field=models.BooleanField(),
+                ),
                 output_field=models.BooleanField(),
             ),
         ),

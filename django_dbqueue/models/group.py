@@ -119,7 +119,9 @@ class Group(models.Model):
     width = models.PositiveIntegerField(_("limit"), null=True, blank=True)
     rate = AsciiField(_("rate"), max_length=16, null=True, blank=True)
     has_own = models.GeneratedField(
-        expression=models.Q(width__isnull=False) | models.Q(rate__isnull=False),
+        expression=models.ExpressionWrapper(
+            models.Q(width__isnull=False) | models.Q(rate__isnull=False), output_field=models.BooleanField()
+        ),
         output_field=models.BooleanField(),
         db_persist=True,
     )
