@@ -164,21 +164,21 @@ def test_a_chart_names_and_numbers_every_bar() -> None:
 
 
 def test_backends_of_tasks_race_without_djangos_logging_and_with_it_the_others_once(bench: Bench) -> None:
-    asked: list[tuple[Any, ...]] = []
+    drains: list[tuple[Any, ...]] = []
 
     class Fake:
         def __init__(self, name: str) -> None:
             self.name, self.profile = name, PEERS[name]
 
-        def drain(self, *asks: Any) -> Drain:
-            asked.append((self.name, *asks))
+        def drain(self, *arguments: Any) -> Drain:
+            drains.append((self.name, *arguments))
             return Drain(1.0, 0)
 
     peers: Any = [Fake("django_ox"), Fake("graphile_worker")]
     found = rivals.draining_tasks(replace(bench, quick=False, peers=peers), {BODY: "0.005"}, at_most=3_000)
     assert [each.name for each in found] == ["django_ox", "django_ox, default logging", "graphile_worker"]
     assert [each.measure() for each in found if each.measure] == [1.0] * 3
-    assert asked == [
+    assert drains == [
         ("django_ox", 2_000, 1, {BODY: "0.005"}),
         ("django_ox", 2_000, 1, {BODY: "0.005", LOGGING: "default"}),
         ("graphile_worker", 3_000, 1, {BODY: "0.005"}),
