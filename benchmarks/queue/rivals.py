@@ -68,7 +68,7 @@ def draining_tasks(bench: Bench, conditions: Mapping[str, str] = NONE, at_most: 
 
 def logged(name: str) -> str:
     """The name of a contestant that has Django's own logging."""
-    return f"{name}, default logging"
+    return f"{name}, logging on"
 
 
 def _draining(

@@ -54,7 +54,7 @@ def _that_wait(bench: Bench) -> Contest:
     ]
     targets = [Target(TASKS, WORKER, 0.9), Target(RESULT, WORKER, 0.9), *_logging(RESULT, TASKS)]
     peers = rivals.draining_tasks(bench, {BODY: "0.005"}, at_most=rows)
-    return Contest(f"tasks of 5 ms, {AT_ONCE} at once", [*ours, *peers], targets, UNIT)
+    return Contest("tasks of 5 ms", [*ours, *peers], targets, UNIT)
 
 
 def _logging(*names: str) -> list[Target]:

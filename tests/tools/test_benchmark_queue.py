@@ -176,7 +176,7 @@ def test_backends_of_tasks_race_without_djangos_logging_and_with_it_the_others_o
 
     peers: Any = [Fake("django_ox"), Fake("graphile_worker")]
     found = rivals.draining_tasks(replace(bench, quick=False, peers=peers), {BODY: "0.005"}, at_most=3_000)
-    assert [each.name for each in found] == ["django_ox", "django_ox, default logging", "graphile_worker"]
+    assert [each.name for each in found] == ["django_ox", "django_ox, logging on", "graphile_worker"]
     assert [each.measure() for each in found if each.measure] == [1.0] * 3
     assert drains == [
         ("django_ox", 2_000, 1, {BODY: "0.005"}),
@@ -213,7 +213,7 @@ def test_the_command_measures_and_writes_what_it_found(tmp_path: Path) -> None:
     [bulk, drain, nothing, waiting, *memory] = json.loads(numbers.read_text())["databases"]["sqlite"]["contests"]
     assert {each["contestant"] for each in bulk["figures"]} >= {"raw multi-row insert", "enqueue_many"}
     assert all(each["median"] > 0 for each in [*bulk["figures"], *drain["figures"]])
-    ours = ["worker", "tasks", "tasks with results", "tasks, default logging", "tasks with results, default logging"]
+    ours = ["worker", "tasks", "tasks with results", "tasks, logging on", "tasks with results, logging on"]
     assert [each["contestant"] for each in nothing["figures"]] == ours
     assert [each["contestant"] for each in waiting["figures"]] == ours
     assert all(0 < each["median"] <= 1_700 for each in waiting["figures"])
