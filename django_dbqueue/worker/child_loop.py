@@ -8,10 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
-
-from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.liveness.presence import Presence
@@ -29,12 +26,15 @@ from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
-from django_dbqueue.worker.pace import Backoff, Listener, Periodic
+from django_dbqueue.worker.pace import Listener, Periodic
 from django_dbqueue.worker.recycling import Recycling
+from django_dbqueue.worker.rest import Rest
 from django_dbqueue.worker.settler import Settler
-from django_dbqueue.worker.thread_connections import discard, discard_all, leave_demoted
+from django_dbqueue.worker.sleepers import Seat
+from django_dbqueue.worker.thread_connections import discard_all, leave_demoted
 from django_dbqueue.worker.timeouts import Timeouts
 from django_dbqueue.worker.timetable import Timetable
+from django_dbqueue.worker.trouble import Trouble
 from django_dbqueue.worker.worker_options import EXIT_FAILED, EXIT_OK, EXIT_REPLACE, EXIT_STOPPED, WorkerOptions
 
 GATHER: Final = 0.01
@@ -58,7 +58,7 @@ class ChildLoop:
         options: WorkerOptions,
         consumers: dict[str, Consumer],
         board: Board,
-        worker_id: int,
+        seat: Seat,
         share: int | None,
         detachment: Detachment,
         predecessor: Board | None,
@@ -68,10 +68,10 @@ class ChildLoop:
         self._session = session = options.session
         self._queues = queues = tuple(consumers)
         self._board = board
-        self._presence = Presence(session, worker_id, queues, options.threads)
+        self._presence = Presence(session, seat.worker_id, queues, options.threads)
         collects = any(each.batch_wait for each in consumers.values())
         self._holding = holding = Holding(board, waits=collects and not options.drain and options.max_messages is None)
-        self._heartbeat = Heartbeat(session, self._presence, holding, self._orphaned)
+        self._heartbeat = Heartbeat(session, self._presence, holding, seat, self._orphaned)
         self._settler = Settler(session, holding, board)
         self._handover = Handover(holding)
         self._async_side = AsyncSide(
@@ -79,21 +79,21 @@ class ChildLoop:
             ends_at=self._ends_at, failed=self._replace_at_once, changed=self.wake,
         )  # fmt: skip
         self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
-        self._late_claims = LateClaims(session, queues, worker_id, holding, board)
+        self._late_claims = LateClaims(session, queues, seat.worker_id, holding, board)
         self._maintenance = Maintenance(session, queues)
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._recycling = Recycling(options, board, share, predecessor)
         self._feeder = Feeder(
-            options, consumers, holding, worker_id, self._recycling.share,
+            options, consumers, holding, seat.worker_id, self._recycling.share,
             idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
         self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._late_claims)
         self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
-        self._trouble = Backoff(0.05, 2.0)
+        self._seat, self._rest = seat, Rest(seat, session, queues, self._handover, self._maintenance)
+        self._trouble = Trouble(session)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
-        self._connected, self._last_trouble = False, ""
         self._raw: Any = None
         self._listener: Listener | None = None
 
@@ -142,7 +142,7 @@ class ChildLoop:
         self._async_side.start()
         self._listener = Listener.start_where_possible(self._session, self._queues, self.wake)
         self._heartbeat.start()
-        if self._try_database(self._connect):
+        if self._trouble.spares(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
         self._recycling.begin()
         while not self._has_ended():
@@ -160,25 +160,28 @@ class ChildLoop:
             last_words.flush()
             os._exit(EXIT_REPLACE)
         self._heartbeat.stop()
-        self._try_database(self._presence.end)
+        self._trouble.spares(self._presence.end)
         discard_all()
         if self._is_replaced:
             return EXIT_REPLACE
         return EXIT_STOPPED if self._stopping else self._recycling.exit_code or EXIT_OK
 
     def _turn(self) -> None:
-        """Settle, do maintenance, claim, wait."""
+        """Settle, do maintenance, claim, wait; or sleep while another child asks for this one."""
         now = self._board.turned_at = time.monotonic()
         self._async_side.run(now)
-        if self._try_database(lambda: self._work(now)):
-            self._trouble.reset()
-            self._wait(self._until_next(time.monotonic()))
+        if self._rest.sleeps:
+            self._rest.sleep(self._async_side.until_next(now))
+        elif self._trouble.spares(lambda: self._work(now)):
+            self._rest.begin(is_calm=self._is_calm(now))
+            if not self._rest.sleeps:
+                self._wait(self._until_next(time.monotonic()))
         else:
-            self._wait(self._trouble.next())
+            self._wait(self._trouble.pause())
 
     def _work(self, now: float) -> None:
         leave_demoted()  # an idle worker writes seldom, and would notice late
-        if not self._connected or self._session.connection.connection is not self._raw:
+        if not self._trouble.is_connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.release(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
@@ -220,6 +223,14 @@ class ChildLoop:
         if self._stopping or self._recycling.exit_code is not None or self._feeder.has_claimed_all:
             return True
         return self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due)
+
+    def _is_calm(self, now: float) -> bool:
+        """Return whether there is nothing to do but to wait for messages, and none has come for a while."""
+        if len(self._holding) or len(self._settler) or self._handover or self._async_side.unready():
+            return False
+        if self._options.drain or self._releases(now) or self._late_claims.are_expected:
+            return False
+        return self._recycling.is_settled and self._feeder.is_calm and not self._maintenance.has_more
 
     def _ends_at(self) -> float:
         return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline)
@@ -267,23 +278,6 @@ class ChildLoop:
         self._settler.add(delivery, verdict, seconds)
         self._maintenance.has_ended_something = True
 
-    # -- the database comes and goes ----------------------------------------------------------------------
-
-    def _try_database(self, work: Callable[[], object]) -> bool:
-        """Do it; if the database is in trouble, log each kind once until all goes well, close, let the caller retry."""
-        try:
-            work()
-        except Error as error:
-            if (trouble := " ".join(str(error).split())) != self._last_trouble:
-                logger.warning("database trouble, retrying: %s (if it lasts, ask manage.py queue_doctor)", trouble)
-            self._connected, self._last_trouble = False, trouble
-            discard(self._session.using)
-            return False
-        if self._last_trouble:
-            logger.info("the database answers again")
-        self._last_trouble = ""
-        return True
-
     def _connect(self) -> None:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
@@ -292,6 +286,7 @@ class ChildLoop:
             self._listener.relisten()
         self._raw = self._session.connection.connection
         self._late_claims.check()
-        if self._last_trouble:
+        if self._trouble.lasts:
             self._maintenance.hold_rescues(time.monotonic())
-        self._connected = True
+            self._seat.wake_all()  # their sessions may have ended as well, and what has ended vouches for nobody
+        self._trouble.is_connected = True

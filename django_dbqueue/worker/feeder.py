@@ -93,6 +93,11 @@ class Feeder:
         """Return whether a thread, or the event loop, could begin more than is held."""
         return have_room(self._lanes, self._loads())
 
+    @property
+    def is_calm(self) -> bool:
+        """Return whether nothing has come for a while, so that the idle poll is enough."""
+        return self._pace.is_calm and self._idle_poll.awaits_work
+
     def hurry(self) -> None:
         """Check the queues at the next turn."""
         self._is_hurried = True
@@ -121,8 +126,10 @@ class Feeder:
             return []
         unready, freed = self._unready(), self._settler.sendable()
         wants = self._wants(freed)
-        asks = self._is_hurried or news is not None
-        wants = {lane: want for lane, want in wants.items() if want > 0 and (asks or now >= lane.poll_at)}
+        asks, rests = self._is_hurried or news is not None, self._idle_poll.asker is not None
+        wants = {
+            each: want for each, want in wants.items() if want > 0 and (asks or (now >= each.poll_at and not rests))
+        }
         if not wants:
             return []
         began = time.monotonic()
@@ -177,7 +184,7 @@ class Feeder:
         """Return for how many seconds nothing will be due here, if nothing arrives."""
         if self._suspects:
             return 0.0 if self._suspects_are_alone() else 1.0
-        if self._waits_for_suspect() or self.has_claimed_all:
+        if self._waits_for_suspect() or self.has_claimed_all or self._idle_poll.asker is not None:
             return 1.0
         loads = self._loads()
         polls = (lane.poll_at for kind, lane in self._lanes.items() if not lane.is_full(loads[kind], self._fitting))

@@ -6,16 +6,19 @@ It reports what there is to do; the code that does it checks again, under its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.lanes import rates_sql
+from django_dbqueue.liveness.presence import BEAT_RESTING
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import idle_poll_sql
 from django_dbqueue.worker.idle_poll_sql import (
     ADDED,
+    AFTER,
     AT_WORK,
+    BEFORE,
     EXPIRED,
     GIVEN_UP,
     LATE,
@@ -23,6 +26,7 @@ from django_dbqueue.worker.idle_poll_sql import (
     PAUSED,
     RATED,
     READY,
+    WORK,
 )
 
 _TOGETHER: Final = 100
@@ -30,6 +34,14 @@ _TOGETHER: Final = 100
 _RATED_AT_MOST: Final = 100_000
 _KNOWN: Final = 30
 """Priorities remembered per queue; beyond that the memory is cleared, and each is learnt again as it is met."""
+
+
+class Fleet(NamedTuple):
+    """How many other supervisors rest on the same queues, before and after one's own; whether anybody has messages."""
+
+    before: int
+    after: int
+    works: bool
 
 
 class IdlePoll:
@@ -48,6 +60,9 @@ class IdlePoll:
         """'' if operators have added no schedules, else a text that changes with them."""
         self.awaits_work = False
         """Set by the claimer: the last claim left nothing, so the next poll asks for ready messages too."""
+        self.asker: int | None = None
+        """The worker's id while it asks for all children of its supervisor: then polls ask for the fleet, too."""
+        self.fleet = Fleet(0, 0, works=False)
 
     def poll(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
@@ -68,7 +83,10 @@ class IdlePoll:
                 idle_poll_sql.late(server, LATE, here, 0.0),
                 idle_poll_sql.late(server, LATE_SOON, here, soon),
             ]
+        if self.asker is not None:
+            parts.append(idle_poll_sql.fleet(server, here, ",".join(self._queues), self.asker, BEAT_RESTING))
         self._seen = self._ask(parts)
+        self.fleet = Fleet(self._number(BEFORE), self._number(AFTER), works=self._saw(WORK))
         self.added = next(iter(self._seen.get(ADDED, ())), "")
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
         queues = self._seen.get(RATED, ())
@@ -118,6 +136,9 @@ class IdlePoll:
     def _saw(self, fact: str) -> bool:
         return fact in self._seen
 
+    def _number(self, fact: str) -> int:
+        return int(next(iter(self._seen.get(fact, ())), 0))
+
     def _due(self, fact: str) -> Iterable[Statement]:
         here = self._session.server
         for queue in self._queues:
@@ -128,7 +149,7 @@ class IdlePoll:
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
             for fact, name, priority in self._session.fetch(idle_poll_sql.together(some)):
-                seen.setdefault(fact, set()).add(str(priority) if fact == ADDED else name)
+                seen.setdefault(fact, set()).add(name or str(priority))
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))
         return seen

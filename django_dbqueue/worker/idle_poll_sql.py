@@ -14,6 +14,7 @@ from django_dbqueue.databases.statement import Statement
 from django_dbqueue.states.table import LIVE
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.streams import stream_claims_sql
+from django_dbqueue.worker.sleepers import SIBLINGS
 
 READY: Final = "ready"
 EXPIRED: Final = "expired"
@@ -24,6 +25,9 @@ RATED: Final = "rated"
 ADDED: Final = "added"
 LATE: Final = "late"
 LATE_SOON: Final = "late soon"
+BEFORE: Final = "before"
+AFTER: Final = "after"
+WORK: Final = "work"
 _DUE: Final = {READY: NEW, EXPIRED: RUNNING}
 
 
@@ -113,4 +117,19 @@ def late(server: Server, fact: str, here: str, seconds: float) -> Statement:
         f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {server.worker} "
         f"WHERE server = %s AND late_at < {server.plus(server.now, '%s')} LIMIT 1) AS tardy",
         (here, seconds),
+    )
+
+
+def fleet(server: Server, here: str, queues: str, worker_id: int, slowly: int) -> Statement:
+    """BEFORE and AFTER: how many other supervisors have children that rest on these queues; WORK: some have messages.
+
+    ``worker_id`` is of a child of one's own. ``slowly`` is what the rows of children that rest promise, in seconds.
+    """
+    own = worker_id // SIBLINGS * SIBLINGS
+    return Statement(
+        f"SELECT CASE WHEN beat_every = 1 THEN '{WORK}' WHEN id < {own} THEN '{BEFORE}' ELSE '{AFTER}' END AS fact, "
+        f"'' AS name, COUNT(DISTINCT id - id %% {SIBLINGS}) AS priority FROM {server.worker} "
+        f"WHERE server = %s AND late_at >= {server.now} AND (beat_every = 1 OR (beat_every = %s AND queues = %s "
+        f"AND (id < {own} OR id >= {own + SIBLINGS}))) GROUP BY 1",
+        (here, slowly, queues),
     )

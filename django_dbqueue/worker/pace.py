@@ -53,11 +53,16 @@ class Pace:
         """Note a check that took ``cost`` seconds and found nothing. The cheapest recent one counts: others waited."""
         self._costs.append(cost)
 
+    @property
+    def is_calm(self) -> bool:
+        """Return whether the idle poll is enough."""
+        return time.monotonic() - self._worked_at > LATELY
+
     def next(self) -> float:
         """Return the delay, less up to a quarter at random."""
-        idle = time.monotonic() - self._worked_at
-        if idle > LATELY:
+        if self.is_calm:
             return ENOUGH
+        idle = time.monotonic() - self._worked_at
         cost = min(self._costs, default=0.0)
         return max(FASTEST, idle / SHARE, cost * COST_SHARE) * random.uniform(0.75, 1.0)
 

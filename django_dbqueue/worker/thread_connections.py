@@ -111,6 +111,13 @@ def leave_demoted() -> None:
             discard(connection.alias)
 
 
+def leave_ended(alias: str) -> None:
+    """Close this thread's connection if the server has ended its session: nobody has used it for long."""
+    connection = connections[alias]
+    if connection.connection is not None and not connection.is_usable():
+        discard(alias)
+
+
 def close_raw(connection: BaseDatabaseWrapper) -> None:
     """Close the driver's connection, whatever its state; the thread that opened it may have ended."""
     with contextlib.suppress(BaseException):
