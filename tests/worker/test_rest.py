@@ -1,0 +1,196 @@
+"""An asker asks for all, in turn with those of other supervisors. By a simulated clock."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_RESTING, Presence
+from django_dbqueue.models import Message, Worker
+from django_dbqueue.models.fields import DbNow
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.worker import rest, sleepers
+from django_dbqueue.worker.handover import Handover
+from django_dbqueue.worker.maintenance import CHECK_EVERY
+from django_dbqueue.worker.rest import EVERY, SLOWEST, Rest
+from django_dbqueue.worker.sleepers import SIBLINGS, Seat, Sleepers
+from tests.factories import QUEUE, stuck, waiting
+from tests.worker.clock import Turns, statements
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SOON = EVERY + 0.01
+
+
+class RestingTurns:
+    """The turns of an idle worker's asker."""
+
+    def __init__(self, turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (rest, sleepers):
+            monkeypatch.setattr(module, "time", turns.clock)
+        self.turns = turns
+        self.seat = Sleepers(2).seat(0)
+        self.rest = Rest(self.seat, session_of("default"), (QUEUE,), Handover(turns.holding), turns.maintenance)
+        turns.after_each = lambda: self.rest.begin(is_calm=turns.feeder.is_calm and not len(turns.holding))
+        turns.go_on(2 * CHECK_EVERY)
+        assert self.seat.asks
+
+
+@pytest.fixture
+def resting(idle: Turns, monkeypatch: pytest.MonkeyPatch) -> RestingTurns:
+    return RestingTurns(idle, monkeypatch)
+
+
+def others(number: int, *, queues: str = QUEUE, every: int = BEAT_RESTING, base: int = 2**40) -> None:
+    """Rows of children of so many other supervisors, two of each."""
+    late_at = DbNow() + timedelta(seconds=3_600)
+    fields = {"host": "h", "pid": 1, "threads": 1, "queues": queues, "beat_every": every, "late_at": late_at}
+    ids = [base + SIBLINGS * each + child for each in range(number) for child in (0, 1)]
+    Worker.objects.bulk_create(Worker(id=each, **fields) for each in ids)
+
+
+def polls(resting: RestingTurns, seconds: float) -> list[float]:
+    """When it asked, in so many seconds."""
+    turns, moments = resting.turns, list[float]()
+
+    def note() -> bool:
+        if turns.maintenance._check_at > turns.clock.now and turns.maintenance._check_at not in moments:
+            moments.append(turns.maintenance._check_at)
+        return False
+
+    turns.go_on(seconds, note)
+    return moments
+
+
+@pytest.fixture(autouse=True)
+def one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of workers whose session is not proven count with one another, as on SQLite."""
+    monkeypatch.setattr("django_dbqueue.liveness.dead_workers.Guardian.server", lambda _: "")
+
+
+def test_what_comes_is_claimed_half_a_second_later_at_most_and_another_child_asks_then(resting: RestingTurns) -> None:
+    for _ in range(5):
+        resting.turns.go_on(12.345)
+        assert resting.seat.asks
+        waiting()
+        assert resting.turns.go_on(60, lambda: len(resting.turns.holding)) <= SOON
+        assert not resting.seat.asks
+        [delivery] = resting.turns.holding.take_back()
+        resting.turns.holding.drop(delivery)
+        delivery.message.ack()
+
+
+def test_an_expired_lease_is_rescued_as_soon(resting: RestingTurns) -> None:
+    message = stuck(max_reads=1)
+    assert resting.turns.go_on(60, lambda: not Message.objects.stuck().exists()) <= SOON
+    assert Message.objects.dead().filter(pk=message.pk).exists()
+
+
+def test_eight_supervisors_send_three_statements_a_second_in_all(resting: RestingTurns) -> None:
+    others(7)
+    resting.turns.go_on(120)
+    with statements() as found:
+        resting.turns.go_on(480)
+    assert len(found) <= 3 / 8 * 480
+    assert not [sql for sql in found if any(verb in sql for verb in ("UPDATE", "INSERT INTO", "DELETE FROM"))]
+
+
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_the_more_there_are_the_less_often_each_asks(resting: RestingTurns, number: int) -> None:
+    others(number)
+    resting.turns.go_on(2 * SLOWEST)
+    found = polls(resting, 60)
+    gaps = [after - before for before, after in pairwise(found)]
+    assert gaps
+    assert all(gap == pytest.approx(EVERY * (1 + number), abs=0.01) for gap in gaps)
+    assert resting.seat.askers == 1 + number
+
+
+def test_however_many_there_are_each_asks_within_seconds(resting: RestingTurns) -> None:
+    others(100)
+    resting.turns.go_on(2 * SLOWEST)
+    assert len(polls(resting, 60)) >= 60 / SLOWEST - 1
+
+
+def test_they_ask_in_turn(turns: Turns) -> None:
+    moments = []
+    for place in range(4):
+        fleet = rest.Fleet(before=place, after=3 - place, works=False)
+        seat = Sleepers(1).seat(0)
+        handover = Handover(turns.holding)
+        own = Rest(seat, session_of("default"), (QUEUE,), handover, turns.maintenance)
+        wait = own._until_turn(fleet)
+        moments.append((rest.time.time() + wait) % (4 * EVERY))
+    gaps = sorted((after - before) % (4 * EVERY) for before, after in pairwise(moments))
+    assert gaps == pytest.approx([EVERY] * 3, abs=0.05)
+
+
+@pytest.mark.parametrize("strangers", [{"queues": "others"}, {"every": 10}])
+def test_those_of_other_queues_and_those_that_do_not_rest_do_not_count(
+    resting: RestingTurns, strangers: dict[str, object]
+) -> None:
+    others(7, **strangers)  # type: ignore[arg-type]
+    resting.turns.go_on(2 * SLOWEST)
+    assert resting.seat.askers == 1
+
+
+def test_while_anybody_works_each_asks_as_often_as_ever(resting: RestingTurns) -> None:
+    others(100)
+    others(1, every=BEAT_HOLDING, base=2**50)
+    resting.turns.go_on(2 * SLOWEST)
+    assert len(polls(resting, 60)) >= 60 / CHECK_EVERY - 1
+
+
+def test_whoever_wakes_asks_before_it_claims_and_lets_what_is_done_for_all_wait(
+    resting: RestingTurns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, (asker, sleeper) = resting.turns, _seats_of_two()
+    asker.rest()
+    asker.take_watch()
+    own = Rest(sleeper, session_of("default"), (QUEUE,), Handover(turns.holding), turns.maintenance)
+    own.begin(is_calm=True)
+    assert own.sleeps
+    assert sleeper.rests
+    turns.clock.now += 3_600
+    asker.take_watch()
+    own.sleep(0.0)
+    assert own.sleeps, "nobody called"
+    asker.wake_all()
+    own.sleep(0.0)
+    assert not own.sleeps
+    assert not sleeper.asks
+    done: list[str] = []
+    for what in ("_tidy", "_keepers", "_counter"):
+        monkeypatch.setattr(turns.maintenance, what, lambda: done.append("too early"))
+    assert turns.maintenance.until_next(turns.clock.now) == 0.0
+    turns.maintenance.run(turns.clock.now)
+    assert done == []
+
+
+def test_whoever_finds_no_asker_asks(resting: RestingTurns) -> None:
+    turns, (asker, sleeper) = resting.turns, _seats_of_two()
+    asker.rest()
+    asker.take_watch()
+    own = Rest(sleeper, session_of("default"), (QUEUE,), Handover(turns.holding), turns.maintenance)
+    own.begin(is_calm=True)
+    turns.clock.now += sleepers.SILENT + 0.1
+    own.sleep(0.0)
+    assert sleeper.asks
+
+
+def test_the_asker_beats_for_those_that_rest_and_for_nobody_who_has_begun_something() -> None:
+    others(1)
+    others(1, every=BEAT_HOLDING, base=2**50)
+    late_at = dict(Worker.objects.values_list("pk", "late_at"))
+    presence = Presence(session_of("default"), 1, (QUEUE,), 1)
+    resting, working = ([each for each in late_at if (each >= 2**50) is works] for works in (False, True))
+    assert presence.beat_for(resting)
+    assert not presence.beat_for([*resting, *working])
+    now = dict(Worker.objects.values_list("pk", "late_at"))
+    assert {each for each in now if now[each] != late_at[each]} == {*resting}
+
+
+def _seats_of_two() -> list[Seat]:
+    shared = Sleepers(2)
+    return [shared.seat(0), shared.seat(1)]
