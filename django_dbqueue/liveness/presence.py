@@ -33,7 +33,7 @@ from django_dbqueue.sessions.django_session import DjangoSession
 BEAT_HOLDING: Final = 1
 BEAT_IDLE: Final = 10
 BEAT_RESTING: Final = 20
-"""Seconds between beats of the worker's row: while it holds messages, while it holds none, and while it rests."""
+"""Seconds between beats of the worker's row: while it holds messages, while it holds none, and, at least, at rest."""
 SLACK: Final = 0.15
 """Seconds by which a beat may be later than promised before its worker is checked."""
 
@@ -130,14 +130,14 @@ class Presence:
             )
         return not doubt
 
-    def beat_for(self, ids: Sequence[int]) -> bool:
-        """Write that these workers, which rest, live; return whether all of their rows promised just that.
+    def beat_for(self, ids: Sequence[int], *, every: int) -> bool:
+        """Write that these workers, which rest, live; return whether all of their rows promised no more than that.
 
-        A row that promises more is left alone: its worker has begun to hold messages.
+        A row that promises quicker beats is left alone: its worker has begun to hold messages.
         """
-        rows = Worker.objects.using(self._session.using).filter(pk__in=ids, beat_every=BEAT_RESTING)
-        late_at = DbNow() + timedelta(seconds=BEAT_RESTING + SLACK)
-        return rows.update(beat_at=DbNow(), late_at=late_at) == len(ids)
+        rows = Worker.objects.using(self._session.using).filter(pk__in=ids, beat_every__gte=BEAT_RESTING)
+        late_at = DbNow() + timedelta(seconds=every + SLACK)
+        return rows.update(beat_at=DbNow(), beat_every=every, late_at=late_at) == len(ids)
 
     # -- the row ------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class ChildLoop:
         )  # fmt: skip
         self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._late_claims)
         self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
-        self._seat, self._rest = seat, Rest(seat, session, queues, self._handover, self._maintenance)
+        self._seat, self._rest = seat, Rest(seat, options, self._handover, self._maintenance, self._timetable)
         self._trouble = Trouble(session)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
@@ -108,6 +108,7 @@ class ChildLoop:
 
     def wake(self) -> None:
         """Check for messages now."""
+        self._rest.stir()
         self._feeder.hurry()
         self._handover.ring()
 
@@ -141,6 +142,7 @@ class ChildLoop:
         )
         self._async_side.start()
         self._listener = Listener.start_where_possible(self._session, self._queues, self.wake)
+        self._rest.listen(self._listener)
         self._heartbeat.start()
         if self._trouble.spares(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable

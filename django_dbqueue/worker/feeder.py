@@ -126,10 +126,8 @@ class Feeder:
             return []
         unready, freed = self._unready(), self._settler.sendable()
         wants = self._wants(freed)
-        asks, rests = self._is_hurried or news is not None, self._idle_poll.asker is not None
-        wants = {
-            each: want for each, want in wants.items() if want > 0 and (asks or (now >= each.poll_at and not rests))
-        }
+        until = math.inf if self._is_hurried or news is not None else -math.inf if self._idle_poll.asker else now
+        wants = {lane: want for lane, want in wants.items() if want > 0 and lane.poll_at <= until}
         if not wants:
             return []
         began = time.monotonic()

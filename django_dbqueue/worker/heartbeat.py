@@ -30,8 +30,10 @@ from django_dbqueue.worker.worker_options import EXIT_FAILED
 
 _LONGEST_NAP: Final = 0.5
 _AFTER_TROUBLE: Final = 0.25
-_EARLY: Final = 0.8
-"""An asker beats for all that rest after this part of what their rows promise, so that none of them has to."""
+_EARLY: Final = 0.9
+_WITH_A_QUESTION: Final = 0.65
+"""An asker beats for all that rest after this part of what their rows promise, so that none of them has to: earlier
+when it has just asked, so that a server is woken once for both."""
 _LONG: Final = 30.0
 """Seconds without a statement after which the server may have ended the session."""
 
@@ -116,7 +118,7 @@ class Heartbeat(threading.Thread):
         """Beat quickly while messages are held, and for a while after, so that a pause doesn't change the rhythm."""
         if time.monotonic() - self._held_at < BEAT_IDLE:
             return BEAT_HOLDING
-        return BEAT_RESTING if self._seat.rests else BEAT_IDLE
+        return max(BEAT_RESTING, self._seat.beat_every) if self._seat.rests else BEAT_IDLE
 
     @property
     def _due_after(self) -> int:
@@ -126,17 +128,20 @@ class Heartbeat(threading.Thread):
     def _beat_if_due(self) -> None:
         now, held = time.monotonic(), len(self._holding)
         self._held_at = now if held else self._held_at
-        self._seat.note_beat(is_slow=self._presence.promised == BEAT_RESTING)
-        self._beat_at = max(self._beat_at, self._seat.vouched_at)
-        ids = self._seat.vouched()
-        if now - self._beat_at < (_EARLY * BEAT_RESTING if ids else self._due_after):
+        self._seat.note_beat(is_slow=self._presence.promised >= BEAT_RESTING)
+        if (vouched_at := self._seat.vouched_at) > self._beat_at:
+            self._beat_at, self._presence.promised = vouched_at, self._seat.vouched_for
+        ids, every = self._seat.vouched(), self._every
+        part = 1.0 if not ids else _WITH_A_QUESTION if now - self._seat.asked_at < 1.0 else _EARLY
+        if now - self._beat_at < part * self._due_after:
             return
         if now - self._spoke_at > _LONG:
             leave_ended(self._session.using)
-        if ids and self._presence.beat_for(ids):
-            self._seat.note_vouched(ids, now)
+        if ids and self._presence.beat_for(ids, every=every):
+            self._seat.note_vouched(ids, now, every)
+            self._presence.promised = every
         else:
-            self._presence.beat(held=held, every=self._every)
+            self._presence.beat(held=held, every=every)
         self._spoke_at = self._beat_at = now
 
     def _extend_due(self) -> None:

@@ -5,6 +5,7 @@ It reports what there is to do; the code that does it checks again, under its ow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from django_dbqueue.worker.idle_poll_sql import (
     GIVEN_UP,
     LATE,
     LATE_SOON,
+    NEXT,
     PAUSED,
     RATED,
     READY,
@@ -63,6 +65,8 @@ class IdlePoll:
         self.asker: int | None = None
         """The worker's id while it asks for all children of its supervisor: then polls ask for the fleet, too."""
         self.fleet = Fleet(0, 0, works=False)
+        self.plans_ahead = False
+        """Set by whoever rests for long: then an asker's polls ask when something is due next, too."""
 
     def poll(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
@@ -85,6 +89,8 @@ class IdlePoll:
             ]
         if self.asker is not None:
             parts.append(idle_poll_sql.fleet(server, here, ",".join(self._queues), self.asker, BEAT_RESTING))
+            if self.plans_ahead:
+                parts += [*self._next(READY), *self._next(EXPIRED), idle_poll_sql.next_open(server)]
         self._seen = self._ask(parts)
         self.fleet = Fleet(self._number(BEFORE), self._number(AFTER), works=self._saw(WORK))
         self.added = next(iter(self._seen.get(ADDED, ())), "")
@@ -133,6 +139,17 @@ class IdlePoll:
         """Return whether a worker's beat will be late soon, unless it arrives."""
         return self._saw(LATE_SOON)
 
+    @property
+    def saw_movement(self) -> bool:
+        """Return whether anything is due or somebody has messages, so that more may come soon."""
+        is_due = self._seen.get(READY, set()) - self.closed or self._saw(EXPIRED) or self._saw(GIVEN_UP)
+        return bool(is_due) or self._saw(LATE) or self.fleet.works
+
+    @property
+    def next_due(self) -> float:
+        """Return in how many seconds something was due next at the last poll that planned ahead; infinite: nothing."""
+        return min((int(each) / 1_000_000 for each in self._seen.get(NEXT, ())), default=math.inf)
+
     def _saw(self, fact: str) -> bool:
         return fact in self._seen
 
@@ -143,6 +160,10 @@ class IdlePoll:
         here = self._session.server
         for queue in self._queues:
             yield from idle_poll_sql.due(here, fact, queue, self._known.get((fact, queue), []))
+
+    def _next(self, fact: str) -> Iterable[Statement]:
+        for queue in self._queues:
+            yield from idle_poll_sql.next_due(self._session.server, fact, queue, self._known.get((fact, queue), []))
 
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
         """Return, by fact, the names for which it holds."""

@@ -28,6 +28,7 @@ LATE_SOON: Final = "late soon"
 BEFORE: Final = "before"
 AFTER: Final = "after"
 WORK: Final = "work"
+NEXT: Final = "next"
 _DUE: Final = {READY: NEW, EXPIRED: RUNNING}
 
 
@@ -67,6 +68,28 @@ def _stretch(server: Server, fact: str, queue: str, where: str, params: tuple[in
         f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
         f"AND {where} LIMIT 1) AS stretch",
         (queue, *params),
+    )
+
+
+def next_due(server: Server, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
+    """NEXT: microseconds until a row that is READY or EXPIRED later, for each of these priorities."""
+    until = f"{server.microseconds.format('available_at')} - {server.clock_us}"
+    for priority in known:
+        yield Statement(
+            f"SELECT * FROM (SELECT '{NEXT}' AS fact, '' AS name, {until} AS priority "
+            f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
+            f"AND priority = %s AND available_at > {server.now} ORDER BY available_at LIMIT 1) AS later",
+            (queue, priority),
+        )
+
+
+def next_open(server: Server) -> Statement:
+    """NEXT: microseconds until a pause ends."""
+    until = f"{server.microseconds.format('MIN(paused_until)')} - {server.clock_us}"
+    return Statement(
+        f"SELECT '{NEXT}' AS fact, '' AS name, {until} AS priority FROM {server.queue} "
+        f"WHERE is_paused AND paused_until > {server.now} HAVING COUNT(*) > 0",
+        (),
     )
 
 
@@ -123,13 +146,13 @@ def late(server: Server, fact: str, here: str, seconds: float) -> Statement:
 def fleet(server: Server, here: str, queues: str, worker_id: int, slowly: int) -> Statement:
     """BEFORE and AFTER: how many other supervisors have children that rest on these queues; WORK: some have messages.
 
-    ``worker_id`` is of a child of one's own. ``slowly`` is what the rows of children that rest promise, in seconds.
+    ``worker_id`` is of a child of one's own. ``slowly``: rows of children that rest promise so many seconds or more.
     """
     own = worker_id // SIBLINGS * SIBLINGS
     return Statement(
         f"SELECT CASE WHEN beat_every = 1 THEN '{WORK}' WHEN id < {own} THEN '{BEFORE}' ELSE '{AFTER}' END AS fact, "
         f"'' AS name, COUNT(DISTINCT id - id %% {SIBLINGS}) AS priority FROM {server.worker} "
-        f"WHERE server = %s AND late_at >= {server.now} AND (beat_every = 1 OR (beat_every = %s AND queues = %s "
+        f"WHERE server = %s AND late_at >= {server.now} AND (beat_every = 1 OR (beat_every >= %s AND queues = %s "
         f"AND (id < {own} OR id >= {own + SIBLINGS}))) GROUP BY 1",
         (here, slowly, queues),
     )

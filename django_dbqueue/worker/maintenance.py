@@ -23,7 +23,7 @@ from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import distinct, in_one_line, is_refused
 from django_dbqueue.steps.step_rows import StepWalk
-from django_dbqueue.worker.idle_poll import Fleet, IdlePoll
+from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
 
 CHECK_EVERY: Final = 0.9
@@ -92,8 +92,10 @@ class Maintenance:
         self._had_ended_something = False
         self.has_more = False
         """Whether the last turns have left something of what is done for all."""
-        self.until_turn: Callable[[Fleet], float] = lambda _: CHECK_EVERY
-        """In how many seconds an asker asks again."""
+        self.until_turn: Callable[[], float] | None = None
+        """Set while this worker asks for all that rest: in how many seconds it asks again, once it has asked."""
+        self.spread = 1.0
+        """How many times less often it does what is to be done once for all."""
 
     def wake(self, now: float) -> None:
         """Check at once after a sleep. What is done for all, others have done: no message waits for that now."""
@@ -101,6 +103,10 @@ class Maintenance:
         self._keep_at = _not_at_once(self._keep_at, now, KEEP_EVERY)
         self._tidy_at = _not_at_once(self._tidy_at, now, TIDY_EVERY)
         self._count_at = _not_at_once(self._count_at, now, COUNT_EVERY)
+
+    def hasten(self, moment: float = 0.0) -> None:
+        """Check by then, or at once."""
+        self._check_at = min(self._check_at, moment)
 
     def is_due(self, now: float) -> bool:
         """Return whether anything may be due."""
@@ -126,7 +132,7 @@ class Maintenance:
             self._tidy_at, began = now + TIDY_EVERY, time.monotonic()
             self.has_more = self._tidy()
             soon = max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))
-            self._tidy_at = now + (min(soon, TIDY_EVERY) if self.has_more else TIDY_EVERY * self._share)
+            self._tidy_at = now + (min(soon, TIDY_EVERY) if self.has_more else TIDY_EVERY * self.spread)
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing urgent will be due: the dead are to be found soon."""
@@ -150,14 +156,8 @@ class Maintenance:
             self._guardian.check: may_rescue and (idle_poll.saw_late_workers or self._guardian.suspects),
         }
         self._to_do += [act for act, wanted in found.items() if wanted and act not in self._to_do]
-        every = CHECK_EVERY if idle_poll.asker is None else self.until_turn(idle_poll.fleet)
+        every = CHECK_EVERY if self.until_turn is None else self.until_turn()
         return min(every, CHECK_SOONER) if idle_poll.expects_late_workers else every
-
-    @property
-    def _share(self) -> int:
-        """Return how many askers do for all what is to be done once: each does it less often."""
-        fleet = self.idle_poll.fleet
-        return 1 if self.idle_poll.asker is None else 1 + fleet.before + fleet.after
 
     def _rescue(self) -> None:
         rescue.rescue(Message, self._session, self.idle_poll.expired)
@@ -179,7 +179,7 @@ class Maintenance:
         self.has_ended_something = False
         rest = COUNT_SHARE * (time.monotonic() - began)
         self._count_soon_at = now + max(COUNT_SOON, rest)
-        self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY * self._share)
+        self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY * self.spread)
 
     def _keep(self, now: float) -> None:
         """Look after the groups of all, if it is time; the first time soon, for an earlier worker may have died."""
@@ -188,7 +188,7 @@ class Maintenance:
         if now < self._keep_at:
             return
         self._keep_at, began = now + KEEP_EVERY, time.monotonic()
-        rest = 1.0 if self._keepers.turn() else KEEP_EVERY * self._share
+        rest = 1.0 if self._keepers.turn() else KEEP_EVERY * self.spread
         self._keep_at = now + max(rest, KEEP_SHARE * (time.monotonic() - began))
 
     def _tidy(self) -> bool:

@@ -23,8 +23,8 @@ ALIVE: Final = 3.0
 """Seconds within which a child's heartbeat must have run for the asker's to vouch for it."""
 SIBLINGS: Final = 2**16
 """The ids of one supervisor's children differ only in the rest by this: so databases count supervisors."""
-_ASKER, _UNTIL, _ASKERS, _SHARED = range(4)
-_RESTS, _ALIVE_AT, _IS_SLOW, _VOUCHED_AT, _CELLS = range(5)
+_ASKER, _UNTIL, _ASKED_AT, _SPREAD, _BEAT_EVERY, _SHARED = range(6)
+_RESTS, _ALIVE_AT, _IS_SLOW, _VOUCHED_AT, _VOUCHED_FOR, _CELLS = range(6)
 
 
 class Sleepers:
@@ -32,7 +32,7 @@ class Sleepers:
 
     def __init__(self, places: int) -> None:
         self.cells = memoryview(mmap.mmap(-1, 8 * (_SHARED + _CELLS * places))).cast("q")
-        self.cells[_ASKERS] = 1
+        self.cells[_SPREAD] = 1
         self._places = range(_SHARED, _SHARED + _CELLS * places, _CELLS)
         self._bell, self._rope = Pipe(duplex=False)
         for end in (self._bell, self._rope):
@@ -101,7 +101,7 @@ class Seat:
     def leave_watch(self) -> None:
         """Let another child ask, at once, if this one does."""
         if self.asks:
-            self.askers = 1
+            self._cells[_SPREAD] = 1
             self._sleepers.end(self.worker_id)
 
     def wake_all(self) -> None:
@@ -135,13 +135,14 @@ class Seat:
         return self._cells[self._at + _RESTS] == self.worker_id
 
     @property
-    def askers(self) -> int:
-        """Return how many supervisors' askers there are: what one of them does for all, each does less often."""
-        return self._cells[_ASKERS]
+    def spread(self) -> int:
+        """Return how many times less often each asker does what is to be done once for all."""
+        return self._cells[_SPREAD]
 
-    @askers.setter
-    def askers(self, number: int) -> None:
-        self._cells[_ASKERS] = number
+    def note_question(self, *, spread: float, beat_every: int) -> None:
+        """Note that this asker has just asked, what is to be done less often, and what rows of the resting promise."""
+        self._cells[_SPREAD], self._cells[_BEAT_EVERY] = round(spread), beat_every
+        self._cells[_ASKED_AT] = _ms(time.monotonic())
 
     # -- the heartbeat ------------------------------------------------------------------------------------
 
@@ -158,16 +159,32 @@ class Seat:
         since = _ms(time.monotonic() - ALIVE)
         return [self._cells[at + _RESTS] for at in self._slow() if self._cells[at + _ALIVE_AT] >= since]
 
-    def note_vouched(self, ids: list[int], moment: float) -> None:
-        """Note that the rows of these were beaten at this moment, by the monotonic clock."""
+    def note_vouched(self, ids: list[int], moment: float, every: int) -> None:
+        """Note that the rows of these were beaten at this moment, by the monotonic clock, and what they promise now."""
         for at in self._slow():
             if self._cells[at + _RESTS] in ids:
+                self._cells[at + _VOUCHED_FOR] = every
                 self._cells[at + _VOUCHED_AT] = _ms(moment)
 
     @property
     def vouched_at(self) -> float:
         """Return when the asker last beat for this child, while it rests; 0.0: never, so it beats itself."""
         return self._cells[self._at + _VOUCHED_AT] / 1000 if self.rests else 0.0
+
+    @property
+    def vouched_for(self) -> int:
+        """Return for how many seconds it did."""
+        return self._cells[self._at + _VOUCHED_FOR]
+
+    @property
+    def beat_every(self) -> int:
+        """Return what the row of a child that rests is to promise, in seconds; 0: no asker has asked yet."""
+        return self._cells[_BEAT_EVERY]
+
+    @property
+    def asked_at(self) -> float:
+        """Return when an asker last asked, by the monotonic clock."""
+        return self._cells[_ASKED_AT] / 1000
 
     def _slow(self) -> Iterator[int]:
         return (at for at in self._sleepers.resting() if self._cells[at + _IS_SLOW])

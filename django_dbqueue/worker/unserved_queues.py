@@ -49,7 +49,7 @@ class UnservedQueues(threading.Thread):
         rest = 0.0
         while not self._over.wait(rest) and not self._board.retirement:
             began = time.monotonic()
-            rest = CHECK_EVERY * self._seat.askers
+            rest = CHECK_EVERY * self._seat.spread
             try:
                 self._check()
                 rest = max(rest, SHARE * (time.monotonic() - began))

@@ -5,3 +5,4 @@ from django_dbqueue.worker import heartbeat, pace, rest
 pace.LATELY = 1.0  # type: ignore[misc]
 heartbeat.BEAT_IDLE = 1  # type: ignore[misc]
 heartbeat._LONG = rest.LONG = 0.0  # type: ignore[misc]
+rest.STIRRED = 1.0  # type: ignore[misc]

@@ -53,7 +53,7 @@ class Turns:
         self.after_each: Callable[[], object] = lambda: None
         consumers = {each.queue: each for each in (Consumer(QUEUE, lambda _message: None), *others)}
         queues = tuple(consumers)
-        options = WorkerOptions(
+        self.options = options = WorkerOptions(
             session_of("default"),
             queues,
             datetime.now(UTC),

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
 from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_RESTING, Presence
-from django_dbqueue.models import Message, Worker
+from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker import rest, sleepers
 from django_dbqueue.worker.handover import Handover
+from django_dbqueue.worker.idle_poll import Fleet
 from django_dbqueue.worker.maintenance import CHECK_EVERY
-from django_dbqueue.worker.rest import EVERY, SLOWEST, Rest
+from django_dbqueue.worker.rest import AT_MOST, EVERY, STIRRED, Rest
 from django_dbqueue.worker.sleepers import SIBLINGS, Seat, Sleepers
-from tests.factories import QUEUE, stuck, waiting
+from django_dbqueue.worker.timetable import Timetable
+from tests.factories import QUEUE, held, stuck, waiting
 from tests.worker.clock import Turns, statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SOON = EVERY + 0.01
+FIVE_MINUTES = 300.0
+
+
+def rest_of(turns: Turns, seat: Seat, *, idle_interval: float | None = None) -> Rest:
+    options = replace(turns.options, idle_interval=idle_interval)
+    timetable = Timetable(options.session, (), options.declared_at)
+    return Rest(seat, options, Handover(turns.holding), turns.maintenance, timetable)
 
 
 class RestingTurns:
     """The turns of an idle worker's asker."""
 
-    def __init__(self, turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, turns: Turns, monkeypatch: pytest.MonkeyPatch, *, idle_interval: float | None = None) -> None:
         for module in (rest, sleepers):
             monkeypatch.setattr(module, "time", turns.clock)
         self.turns = turns
         self.seat = Sleepers(2).seat(0)
-        self.rest = Rest(self.seat, session_of("default"), (QUEUE,), Handover(turns.holding), turns.maintenance)
+        self.rest = rest_of(turns, self.seat, idle_interval=idle_interval)
         turns.after_each = lambda: self.rest.begin(is_calm=turns.feeder.is_calm and not len(turns.holding))
         turns.go_on(2 * CHECK_EVERY)
         assert self.seat.asks
@@ -99,28 +110,25 @@ def test_eight_supervisors_send_three_statements_a_second_in_all(resting: Restin
 @pytest.mark.parametrize("number", [0, 1, 7])
 def test_the_more_there_are_the_less_often_each_asks(resting: RestingTurns, number: int) -> None:
     others(number)
-    resting.turns.go_on(2 * SLOWEST)
+    resting.turns.go_on(2 * AT_MOST * EVERY)
     found = polls(resting, 60)
     gaps = [after - before for before, after in pairwise(found)]
     assert gaps
     assert all(gap == pytest.approx(EVERY * (1 + number), abs=0.01) for gap in gaps)
-    assert resting.seat.askers == 1 + number
+    assert resting.seat.spread == 1 + number
 
 
 def test_however_many_there_are_each_asks_within_seconds(resting: RestingTurns) -> None:
     others(100)
-    resting.turns.go_on(2 * SLOWEST)
-    assert len(polls(resting, 60)) >= 60 / SLOWEST - 1
+    resting.turns.go_on(2 * AT_MOST * EVERY)
+    assert len(polls(resting, 60)) >= 60 / AT_MOST * EVERY - 1
 
 
 def test_they_ask_in_turn(turns: Turns) -> None:
     moments = []
     for place in range(4):
-        fleet = rest.Fleet(before=place, after=3 - place, works=False)
-        seat = Sleepers(1).seat(0)
-        handover = Handover(turns.holding)
-        own = Rest(seat, session_of("default"), (QUEUE,), handover, turns.maintenance)
-        wait = own._until_turn(fleet)
+        turns.maintenance.idle_poll.fleet = Fleet(before=place, after=3 - place, works=False)
+        wait = rest_of(turns, Sleepers(1).seat(0))._until_turn()
         moments.append((rest.time.time() + wait) % (4 * EVERY))
     gaps = sorted((after - before) % (4 * EVERY) for before, after in pairwise(moments))
     assert gaps == pytest.approx([EVERY] * 3, abs=0.05)
@@ -131,14 +139,14 @@ def test_those_of_other_queues_and_those_that_do_not_rest_do_not_count(
     resting: RestingTurns, strangers: dict[str, object]
 ) -> None:
     others(7, **strangers)  # type: ignore[arg-type]
-    resting.turns.go_on(2 * SLOWEST)
-    assert resting.seat.askers == 1
+    resting.turns.go_on(2 * AT_MOST * EVERY)
+    assert resting.seat.spread == 1
 
 
 def test_while_anybody_works_each_asks_as_often_as_ever(resting: RestingTurns) -> None:
     others(100)
     others(1, every=BEAT_HOLDING, base=2**50)
-    resting.turns.go_on(2 * SLOWEST)
+    resting.turns.go_on(2 * AT_MOST * EVERY)
     assert len(polls(resting, 60)) >= 60 / CHECK_EVERY - 1
 
 
@@ -148,7 +156,7 @@ def test_whoever_wakes_asks_before_it_claims_and_lets_what_is_done_for_all_wait(
     turns, (asker, sleeper) = resting.turns, _seats_of_two()
     asker.rest()
     asker.take_watch()
-    own = Rest(sleeper, session_of("default"), (QUEUE,), Handover(turns.holding), turns.maintenance)
+    own = rest_of(turns, sleeper)
     own.begin(is_calm=True)
     assert own.sleeps
     assert sleeper.rests
@@ -172,11 +180,66 @@ def test_whoever_finds_no_asker_asks(resting: RestingTurns) -> None:
     turns, (asker, sleeper) = resting.turns, _seats_of_two()
     asker.rest()
     asker.take_watch()
-    own = Rest(sleeper, session_of("default"), (QUEUE,), Handover(turns.holding), turns.maintenance)
+    own = rest_of(turns, sleeper)
     own.begin(is_calm=True)
     turns.clock.now += sleepers.SILENT + 0.1
     own.sleep(0.0)
     assert sleeper.asks
+
+
+@pytest.fixture
+def for_long(idle: Turns, monkeypatch: pytest.MonkeyPatch) -> RestingTurns:
+    """An asker that is to ask every five minutes, and has had nothing to do for a while."""
+    resting = RestingTurns(idle, monkeypatch, idle_interval=FIVE_MINUTES)
+    idle.go_on(2 * FIVE_MINUTES)
+    return resting
+
+
+def test_an_asker_that_is_to_ask_seldom_does_all_that_is_done_for_all_as_seldom(for_long: RestingTurns) -> None:
+    hours = 4
+    with statements() as found:
+        for_long.turns.go_on(hours * 3_600)
+    assert len(found) <= 30 * hours
+    assert for_long.seat.beat_every == 1.5 * FIVE_MINUTES
+
+
+@pytest.mark.parametrize("what", ["delayed", "held", "paused"])
+def test_it_asks_when_something_is_due(for_long: RestingTurns, what: str) -> None:
+    {
+        "delayed": lambda: waiting(delay=60, priority=3),
+        "held": lambda: held(lease=60, priority=-3),
+        "paused": lambda: (waiting(), Queue.objects.pause(QUEUE, for_=60)),
+    }[what]()
+    turns = for_long.turns
+    turns.go_on(2 * FIVE_MINUTES, lambda: turns.maintenance.idle_poll.next_due < math.inf)
+    turns.go_on(STIRRED)  # it was a priority that it had never met
+    assert turns.maintenance.idle_poll.next_due == pytest.approx(60, abs=30)
+    assert turns.maintenance.until_next(turns.clock.now) <= turns.maintenance.idle_poll.next_due
+    assert not len(turns.holding)
+
+
+def test_after_a_notice_it_asks_at_once_and_then_often_for_a_while(for_long: RestingTurns) -> None:
+    turns = for_long.turns
+    turns.go_on(FIVE_MINUTES / 2)
+    for_long.rest.stir()
+    assert turns.maintenance.until_next(turns.clock.now) == 0.0
+    assert len(polls(for_long, 0.9 * STIRRED)) >= 0.8 * STIRRED / EVERY
+    turns.go_on(STIRRED)
+    assert len(polls(for_long, 0.9 * FIVE_MINUTES)) <= 1
+
+
+def test_while_somebody_works_it_asks_often(for_long: RestingTurns) -> None:
+    others(1, every=BEAT_HOLDING)
+    for_long.turns.go_on(2 * FIVE_MINUTES)
+    assert len(polls(for_long, 60)) >= 60 / CHECK_EVERY - 1
+
+
+def test_whoever_has_something_to_do_again_checks_as_often_as_ever(for_long: RestingTurns) -> None:
+    turns = for_long.turns
+    for_long.rest.begin(is_calm=False)
+    assert turns.maintenance.until_next(turns.clock.now) <= CHECK_EVERY
+    assert turns.maintenance.spread == 1.0
+    assert turns.maintenance.idle_poll.asker is None
 
 
 def test_the_asker_beats_for_those_that_rest_and_for_nobody_who_has_begun_something() -> None:
@@ -185,8 +248,8 @@ def test_the_asker_beats_for_those_that_rest_and_for_nobody_who_has_begun_someth
     late_at = dict(Worker.objects.values_list("pk", "late_at"))
     presence = Presence(session_of("default"), 1, (QUEUE,), 1)
     resting, working = ([each for each in late_at if (each >= 2**50) is works] for works in (False, True))
-    assert presence.beat_for(resting)
-    assert not presence.beat_for([*resting, *working])
+    assert presence.beat_for(resting, every=BEAT_RESTING)
+    assert not presence.beat_for([*resting, *working], every=BEAT_RESTING)
     now = dict(Worker.objects.values_list("pk", "late_at"))
     assert {each for each in now if now[each] != late_at[each]} == {*resting}
 

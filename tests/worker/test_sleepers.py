@@ -99,7 +99,7 @@ def test_the_asker_vouches_for_those_that_rest_and_whose_heartbeat_ran_lately(cl
         seat.note_beat(is_slow=True)
     assert asker.vouched() == [asker.worker_id, sleeper.worker_id]
     assert sleeper.vouched() == []
-    asker.note_vouched([sleeper.worker_id], clock.now)
+    asker.note_vouched([sleeper.worker_id], clock.now, 20)
     assert (sleeper.vouched_at, frozen.vouched_at) == (clock.now, 0.0)
 
 
@@ -108,7 +108,7 @@ def test_whoever_has_risen_is_vouched_for_by_nobody(clock: Clock) -> None:
     asker.take_watch()
     for seat in (asker, sleeper):
         seat.note_beat(is_slow=True)
-    asker.note_vouched(asker.vouched(), clock.now)
+    asker.note_vouched(asker.vouched(), clock.now, 20)
     sleeper.rise()
     sleeper.note_beat(is_slow=True)
     assert asker.vouched() == [asker.worker_id]
