@@ -183,6 +183,7 @@ class ChildLoop:
 
     def _work(self, now: float) -> None:
         leave_demoted()  # an idle worker writes seldom, and would notice late
+        self._maintenance.leave_ended(now)
         if not self._trouble.is_connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.release(self._holding.cut_off())

@@ -25,6 +25,7 @@ from django_dbqueue.sessions.retry import distinct, in_one_line, is_refused
 from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
+from django_dbqueue.worker.thread_connections import leave_ended
 
 CHECK_EVERY: Final = 0.9
 """Seconds between checks for anything to do, in one statement; what arrives starts within a second."""
@@ -51,6 +52,9 @@ SETTLED_FIRST: Final = 3.0
 WORKER_ROWS_KEPT: Final = 86_400.0
 """Seconds after which a worker's row that nobody could judge is deleted."""
 
+LONG: Final = 30.0
+"""Seconds without a statement after which the server may have ended the session."""
+
 Result = TypeVar("Result")
 
 ERRORS_KNOWN: Final = 1_000
@@ -71,7 +75,7 @@ class Maintenance:
         self._queues = queues
         self._guardian = Guardian(session)
         self.idle_poll = IdlePoll(session, queues, conf.get("OPERATIONS_QUEUE"))
-        self._check_at = 0.0
+        self._check_at = self._checked_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
         self._tidy_at: float | None = None
@@ -104,6 +108,11 @@ class Maintenance:
         self._tidy_at = _not_at_once(self._tidy_at, now, TIDY_EVERY)
         self._count_at = _not_at_once(self._count_at, now, COUNT_EVERY)
 
+    def leave_ended(self, now: float) -> None:
+        """Close the connection, before anything is due, if the server has ended it since the last check long ago."""
+        if now - self._checked_at > LONG and self.is_due(now):
+            leave_ended(self._session.using)
+
     def hasten(self, moment: float = 0.0) -> None:
         """Check by then, or at once."""
         self._check_at = min(self._check_at, moment)
@@ -116,9 +125,9 @@ class Maintenance:
     def run(self, now: float) -> None:
         """Do what is due."""
         if now >= self._check_at:
-            self._check_at = now + self._check(
-                now
-            )  # if it fails, nothing is claimed until it is known which queues are paused
+            # if it fails, nothing is claimed until it is known which queues are paused
+            self._check_at = now + self._check(now)
+            self._checked_at = now
         while self._to_do:
             _go_on(self._to_do.pop(0))
             self.idle_poll.take_news()  # what it released is ready now, and was not when we checked

@@ -19,7 +19,6 @@ from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.maintenance import CHECK_EVERY, Maintenance
 from django_dbqueue.worker.pace import Listener
 from django_dbqueue.worker.sleepers import Seat
-from django_dbqueue.worker.thread_connections import leave_ended
 from django_dbqueue.worker.timetable import Timetable
 from django_dbqueue.worker.worker_options import WorkerOptions
 
@@ -36,8 +35,6 @@ SPREAD_FROM: Final = 4.0
 LONGEST_BEAT: Final = 30_000
 NAP: Final = 1.0
 """Seconds after which a sleeper checks, without the database, whether another child still asks for it."""
-LONG: Final = 30.0
-"""Seconds of sleep after which the server may have ended the session."""
 _PROBE: Final = "?"
 """A notice that names no queue: whoever hears it knows that notices arrive."""
 _PROBE_EVERY: Final = 10.0
@@ -57,7 +54,7 @@ class Rest:
         self._maintenance = maintenance
         self._timetable = timetable
         self._listener: Listener | None = None
-        self._slept_since = self._stirred_at = self._probed_at = 0.0
+        self._stirred_at = self._probed_at = 0.0
         self.sleeps = False
         """Whether another child asks for this one."""
         maintenance.idle_poll.plans_ahead = (options.idle_interval or 0.0) > CHECK_EVERY
@@ -84,20 +81,16 @@ class Rest:
         self._seat.rest()
         asks = self._seat.take_watch()
         self._ask_for_all(asks=asks)
-        if not asks:
-            self.sleeps, self._slept_since = True, time.monotonic()
+        self.sleeps = not asks
 
     def sleep(self, most: float) -> None:
         """Sleep until there is work, or for a moment. Whoever wakes asks before it claims: queues may be paused."""
         is_rung = self._handover.doze(min(NAP, max(0.0, most)), self._seat.bell)
         if not (is_rung or self._seat.is_called() or not self._seat.is_watched):
             return
-        now = time.monotonic()
-        self.sleeps, self._stirred_at = False, now
+        self.sleeps, self._stirred_at = False, time.monotonic()
         self._seat.take_watch()
-        self._maintenance.wake(now)
-        if now - self._slept_since > LONG:
-            leave_ended(self._session.using)
+        self._maintenance.wake(self._stirred_at)
 
     def _ask_for_all(self, *, asks: bool) -> None:
         maintenance = self._maintenance
