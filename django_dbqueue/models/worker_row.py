@@ -49,7 +49,7 @@ class Worker(OwnDatabaseModel):
 
     def beats(self, now: datetime) -> bool:
         """Return whether it is alive by its last beat, at this moment of the database's clock."""
-        return now - self.beat_at <= ALIVE_WITHIN or now <= self.late_at
+        return bool(now - self.beat_at <= ALIVE_WITHIN or now <= self.late_at)
 
 
 def beating(now: datetime | DbNow) -> models.Q:

@@ -68,7 +68,7 @@ def test_one_of_them_beats_for_all(resting: Any) -> None:
 
     def beaten_together() -> bool:
         beats = set(Worker.objects.values_list("beat_at", flat=True))
-        return len(beats) == 1 and beats > {before}
+        return len(beats) == 1 and beats.pop() > before
 
     wait_until(beaten_together, lambda: f"one beat of all rows: {list(Worker.objects.values())}")
     assert not resting.notes()
@@ -89,9 +89,9 @@ def test_they_begin_what_is_due_later_what_comes_again_and_what_was_left_behind(
 def test_in_a_paused_queue_nothing_begins_until_it_is_resumed(resting: Any) -> None:
     Queue.objects.pause("test")
     message = send(do="ok")
-    for pid in Worker.objects.values_list("pid", flat=True):
-        os.kill(pid, signal.SIGKILL)  # and those that come in their places check at once
     pids = set(Worker.objects.values_list("pid", flat=True))
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)  # and those that come in their places check at once
     wait_until(lambda: not pids & set(Worker.objects.values_list("pid", flat=True)), "their successors")
     all_rest()
     assert Message.objects.get(pk=message.pk).read_count == 0
