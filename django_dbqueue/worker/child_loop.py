@@ -285,11 +285,12 @@ class ChildLoop:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
-        if self._listener is not None and self._raw is not None:
-            self._listener.relisten()
+        if self._raw is not None:
+            self._seat.wake_all()  # their sessions may have ended as well, and those that have vouch for nobody
+            if self._listener is not None:
+                self._listener.relisten()
         self._raw = self._session.connection.connection
         self._late_claims.check()
         if self._trouble.lasts:
             self._maintenance.hold_rescues(time.monotonic())
-            self._seat.wake_all()  # their sessions may have ended as well, and what has ended vouches for nobody
         self._trouble.is_connected = True
