@@ -155,8 +155,7 @@ class Command(BaseCommand):
         began = time.monotonic()
         with _progress(options) as show:
             shown = reload.ends_with_its_parent(show) if options.is_reloaded else show
-            supervisor = Supervisor(options, chosen, progress=shown)
-            code = supervisor.run()
+            code = (supervisor := Supervisor(options, chosen, progress=shown)).run()
         self._sum_up(supervisor.totals, time.monotonic() - began)
         if code:
             sys.exit(code)
