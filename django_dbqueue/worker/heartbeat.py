@@ -132,7 +132,7 @@ class Heartbeat(threading.Thread):
         if (vouched_at := self._seat.vouched_at) > self._beat_at:
             self._beat_at, self._presence.promised = vouched_at, self._seat.vouched_for
         ids, every = self._seat.vouched(), self._every
-        part = 1.0 if not ids else _WITH_A_QUESTION if now - self._seat.asked_at < 1.0 else _EARLY
+        part = 1.0 if not ids else _WITH_A_QUESTION if now - self._seat.question_at < 1.0 else _EARLY
         if now - self._beat_at < part * self._due_after:
             return
         if now - self._spoke_at > _LONG:

@@ -65,7 +65,7 @@ class IdlePoll:
         self.asker: int | None = None
         """The worker's id while it asks for all children of its supervisor: then polls ask for the fleet, too."""
         self.fleet = Fleet(0, 0, works=False)
-        self.plans_ahead = False
+        self.knows_next = False
         """Set by whoever rests for long: then an asker's polls ask when something is due next, too."""
 
     def poll(self, here: str, *, soon: float) -> None:
@@ -89,7 +89,7 @@ class IdlePoll:
             ]
         if self.asker is not None:
             parts.append(idle_poll_sql.fleet(server, here, ",".join(self._queues), self.asker, BEAT_RESTING))
-            if self.plans_ahead:
+            if self.knows_next:
                 parts += [*self._next(READY), *self._next(EXPIRED), idle_poll_sql.next_open(server)]
         self._seen = self._ask(parts)
         self.fleet = Fleet(self._number(BEFORE), self._number(AFTER), works=self._saw(WORK))

@@ -62,9 +62,12 @@ def _between(server: Server, fact: str, queue: str, low: int | None, high: int |
     return _stretch(server, fact, queue, f"{where} ORDER BY priority DESC", params)
 
 
-def _stretch(server: Server, fact: str, queue: str, where: str, params: tuple[int, ...]) -> Statement:
+def _stretch(
+    server: Server, fact: str, queue: str, where: str, params: tuple[int, ...], *, shown: str = ""
+) -> Statement:
+    shown = shown or f"'{fact}' AS fact, queue AS name, priority"
     return Statement(
-        f"SELECT * FROM (SELECT '{fact}' AS fact, queue AS name, priority "
+        f"SELECT * FROM (SELECT {shown} "
         f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
         f"AND {where} LIMIT 1) AS stretch",
         (queue, *params),
@@ -75,11 +78,9 @@ def next_due(server: Server, fact: str, queue: str, known: Sequence[int]) -> Ite
     """NEXT: microseconds until a row that is READY or EXPIRED later, for each of these priorities."""
     until = f"{server.microseconds.format('available_at')} - {server.clock_us}"
     for priority in known:
-        yield Statement(
-            f"SELECT * FROM (SELECT '{NEXT}' AS fact, '' AS name, {until} AS priority "
-            f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
-            f"AND priority = %s AND available_at > {server.now} ORDER BY available_at LIMIT 1) AS later",
-            (queue, priority),
+        where = f"priority = %s AND available_at > {server.now} ORDER BY available_at"
+        yield _stretch(
+            server, fact, queue, where, (priority,), shown=f"'{NEXT}' AS fact, '' AS name, {until} AS priority"
         )
 
 

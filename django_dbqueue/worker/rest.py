@@ -57,13 +57,13 @@ class Rest:
         self._stirred_at = self._probed_at = 0.0
         self.sleeps = False
         """Whether another child asks for this one."""
-        maintenance.idle_poll.plans_ahead = (options.idle_interval or 0.0) > CHECK_EVERY
+        maintenance.idle_poll.knows_next = (options.idle_interval or 0.0) > CHECK_EVERY
 
     def listen(self, listener: Listener | None) -> None:
         """Rely on this listener, as far as it hears anything."""
         self._listener = listener
         if listener is not None:
-            self._maintenance.idle_poll.plans_ahead = True
+            self._maintenance.idle_poll.knows_next = True
 
     def stir(self) -> None:
         """Check at once, and often for a while (in the thread that listens, too): something has come."""

@@ -17,13 +17,13 @@ from typing import Final
 
 from django_dbqueue.databases.statement import new_token
 
-SILENT: Final = 3.0
+STUCK: Final = 3.0
 """Seconds without a turn after which an asker counts as stuck, and another child asks."""
 ALIVE: Final = 3.0
 """Seconds within which a child's heartbeat must have run for the asker's to vouch for it."""
 SIBLINGS: Final = 2**16
 """The ids of one supervisor's children differ only in the rest by this: so databases count supervisors."""
-_ASKER, _UNTIL, _ASKED_AT, _SPREAD, _BEAT_EVERY, _SHARED = range(6)
+_ASKER, _UNTIL, _QUESTION_AT, _SPREAD, _BEAT_EVERY, _SHARED = range(6)
 _RESTS, _ALIVE_AT, _IS_SLOW, _VOUCHED_AT, _VOUCHED_FOR, _CELLS = range(6)
 
 
@@ -95,7 +95,7 @@ class Seat:
         if self.is_watched and not self.asks:
             return False
         self._cells[_ASKER] = self.worker_id
-        self._cells[_UNTIL] = _ms(time.monotonic() + SILENT)
+        self._cells[_UNTIL] = _ms(time.monotonic() + STUCK)
         return True
 
     def leave_watch(self) -> None:
@@ -142,7 +142,7 @@ class Seat:
     def note_question(self, *, spread: float, beat_every: int) -> None:
         """Note that this asker has just asked, what is to be done less often, and what rows of the resting promise."""
         self._cells[_SPREAD], self._cells[_BEAT_EVERY] = round(spread), beat_every
-        self._cells[_ASKED_AT] = _ms(time.monotonic())
+        self._cells[_QUESTION_AT] = _ms(time.monotonic())
 
     # -- the heartbeat ------------------------------------------------------------------------------------
 
@@ -182,9 +182,9 @@ class Seat:
         return self._cells[_BEAT_EVERY]
 
     @property
-    def asked_at(self) -> float:
+    def question_at(self) -> float:
         """Return when an asker last asked, by the monotonic clock."""
-        return self._cells[_ASKED_AT] / 1000
+        return self._cells[_QUESTION_AT] / 1000
 
     def _slow(self) -> Iterator[int]:
         return (at for at in self._sleepers.resting() if self._cells[at + _IS_SLOW])

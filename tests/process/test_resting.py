@@ -66,18 +66,18 @@ def test_as_many_wake_as_there_is_work_for(resting: Any, tmp_path: Path) -> None
 def test_one_of_them_beats_for_all(resting: Any) -> None:
     before = max(Worker.objects.values_list("beat_at", flat=True))
 
-    def beaten_together() -> bool:
+    def one_beat_of_all() -> bool:
         beats = set(Worker.objects.values_list("beat_at", flat=True))
         return len(beats) == 1 and beats.pop() > before
 
-    wait_until(beaten_together, lambda: f"one beat of all rows: {list(Worker.objects.values())}")
+    wait_until(one_beat_of_all, lambda: f"one beat of all rows: {list(Worker.objects.values())}")
     assert not resting.notes()
 
 
 def test_they_begin_what_is_due_later_what_comes_again_and_what_was_left_behind(resting: Any) -> None:
     left = Message.objects.enqueue({"do": "ok"}, queue="test", delay=0.0)
-    if taken := Message.objects.claim(1, queue="test", lease=1):  # unless the worker was quicker
-        assert [each.pk for each in taken] == [left.pk]
+    if claimed := Message.objects.claim(1, queue="test", lease=1):  # unless the worker was quicker
+        assert [each.pk for each in claimed] == [left.pk]
     later = Message.objects.enqueue({"do": "ok"}, queue="test", delay=3)
     failing = send(do="fail", times=1)
     for message in (left, later, failing):
@@ -104,8 +104,8 @@ def test_an_hour_between_two_questions_delays_nothing_whose_time_is_known(
 ) -> None:
     later = Message.objects.enqueue({"do": "ok"}, queue="test", delay=20, priority=5)
     left = Message.objects.enqueue({"do": "ok"}, queue="test")
-    [taken] = Message.objects.claim(1, queue="test", lease=20)
-    assert taken.pk == left.pk
+    [claimed] = Message.objects.claim(1, queue="test", lease=20)
+    assert claimed.pk == left.pk
     worker = start_worker("--queues", "test", "--idle-interval", "3600", DJANGO_SETTINGS_MODULE=RESTING)
     wait_until(lambda: Worker.objects.filter(beat_every=5_400).exists(), "a worker that asks once an hour")
     for message in (left, later):

@@ -182,7 +182,7 @@ def test_whoever_finds_no_asker_asks(resting: RestingTurns) -> None:
     asker.take_watch()
     own = rest_of(turns, sleeper)
     own.begin(is_calm=True)
-    turns.clock.now += sleepers.SILENT + 0.1
+    turns.clock.now += sleepers.STUCK + 0.1
     own.sleep(0.0)
     assert sleeper.asks
 
@@ -242,7 +242,7 @@ def test_whoever_has_something_to_do_again_checks_as_often_as_ever(for_long: Res
     assert turns.maintenance.idle_poll.asker is None
 
 
-def test_the_asker_beats_for_those_that_rest_and_for_nobody_who_has_begun_something() -> None:
+def test_the_asker_beats_for_those_that_rest_and_not_for_who_has_begun_something() -> None:
     others(1)
     others(1, every=BEAT_HOLDING, base=2**50)
     late_at = dict(Worker.objects.values_list("pk", "late_at"))

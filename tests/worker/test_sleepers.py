@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_dbqueue.worker import sleepers
-from django_dbqueue.worker.sleepers import ALIVE, SIBLINGS, SILENT, Seat, Sleepers
+from django_dbqueue.worker.sleepers import ALIVE, SIBLINGS, STUCK, Seat, Sleepers
 from tests.worker.clock import Clock
 
 
@@ -34,16 +34,16 @@ def test_one_has_the_watch_and_keeps_it_while_it_renews_it(clock: Clock) -> None
     _, [first, second] = resting(2)
     assert first.take_watch()
     for _ in range(10):
-        clock.now += 0.9 * SILENT
+        clock.now += 0.9 * STUCK
         assert first.take_watch()
         assert not second.take_watch()
     assert (first.asks, second.asks) == (True, False)
 
 
-def test_a_watch_that_is_not_renewed_is_taken_and_whoever_lost_it_does_not_ask_any_more(clock: Clock) -> None:
+def test_a_watch_that_is_not_renewed_passes_on_and_whoever_lost_it_does_not_ask_any_more(clock: Clock) -> None:
     _, [frozen, second] = resting(2)
     frozen.take_watch()
-    clock.now += SILENT + 0.1
+    clock.now += STUCK + 0.1
     assert not second.is_watched
     assert second.take_watch()
     assert not frozen.take_watch()
@@ -62,7 +62,7 @@ def test_whoever_leaves_the_watch_wakes_one_sleeper_who_may_take_it(clock: Clock
     assert second.take_watch()
 
 
-def test_whoever_does_not_ask_wakes_nobody(clock: Clock) -> None:
+def test_whoever_does_not_ask_wakes_none(clock: Clock) -> None:
     shared, [first, second] = resting(2)
     first.take_watch()
     second.rise()
@@ -73,7 +73,7 @@ def test_whoever_does_not_ask_wakes_nobody(clock: Clock) -> None:
     assert not first.is_called()
 
 
-def test_where_nobody_sleeps_a_ring_is_left_for_nobody(clock: Clock) -> None:
+def test_where_none_sleeps_a_ring_leaves_nothing_behind(clock: Clock) -> None:
     _, [alone] = resting(1)
     alone.take_watch()
     alone.rise()
@@ -103,7 +103,7 @@ def test_the_asker_vouches_for_those_that_rest_and_whose_heartbeat_ran_lately(cl
     assert (sleeper.vouched_at, frozen.vouched_at) == (clock.now, 0.0)
 
 
-def test_whoever_has_risen_is_vouched_for_by_nobody(clock: Clock) -> None:
+def test_none_vouches_for_one_that_has_risen(clock: Clock) -> None:
     _, [asker, sleeper] = resting(2)
     asker.take_watch()
     for seat in (asker, sleeper):
@@ -126,7 +126,7 @@ def test_a_successor_in_a_place_does_not_rest_because_its_predecessor_did(clock:
     assert successor.rests
 
 
-def test_the_ids_of_children_say_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ids_of_children_show_whose_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = [1, 2**63 - 1]
     monkeypatch.setattr(sleepers, "new_token", lambda: drawn.pop())
     shared = Sleepers(1)
