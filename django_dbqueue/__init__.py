@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from django_dbqueue.exceptions import InvalidSchedule as InvalidSchedule
     from django_dbqueue.exceptions import InvalidStep as InvalidStep
     from django_dbqueue.exceptions import LeaseLost as LeaseLost
+    from django_dbqueue.exceptions import MessageCancelled as MessageCancelled
+    from django_dbqueue.exceptions import NotCancelled as NotCancelled
     from django_dbqueue.exceptions import SchedulesNotInstalled as SchedulesNotInstalled
     from django_dbqueue.exceptions import Suspended as Suspended
     from django_dbqueue.exceptions import TransactionBroken as TransactionBroken
@@ -50,6 +52,8 @@ __getattr__, __dir__, __all__ = names_on_first_use(
             "InvalidSchedule",
             "InvalidStep",
             "LeaseLost",
+            "MessageCancelled",
+            "NotCancelled",
             "SchedulesNotInstalled",
             "Suspended",
             "TransactionBroken",

@@ -29,12 +29,11 @@ Json: TypeAlias = Any
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; CPython's own scanner gives up at about a thousand."""
+HEADER_DEPTH: Final = MAX_DEPTH + 1  # the types of a payload nest as deep as it does, and are in an object
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""Whole strings, single brackets; the expression never backtracks, and a string may lack its end.
-
-Otherwise a broken body of a million quotes would keep a worker busy for hours.
-"""
+"""Whole strings, single brackets; the expression never backtracks, and a string may lack its end: a broken body of a
+million quotes would keep a worker busy for hours."""
 _FEW: Final = 64
 """Children below which no count is kept: they can't take many times what is there."""
 _LONG: Final = 256
@@ -183,10 +182,10 @@ def decode(body: str, content_type: str, types: Json = None) -> Json:
     raise UndecodableMessage(f"Unknown content type {content_type!r}: this version knows {', '.join(CONTENT_TYPES)}.")
 
 
-def decode_json(text: str) -> Json:
+def decode_json(text: str, *, levels: int = MAX_DEPTH) -> Json:
     """Return the value of JSON text, under the same limits as ``encode_json``."""
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
-        raise UndecodableMessage(f"The body nests deeper than {MAX_DEPTH} levels.")
+    if text.count("[") + text.count("{") > levels and _is_too_deep(text, levels):
+        raise UndecodableMessage(f"The body nests deeper than {levels} levels.")
     try:
         return _decoded(text)
     except (ValueError, RecursionError) as error:
@@ -197,7 +196,7 @@ def decode_headers(text: str | None) -> dict[str, Json]:
     """Return headers as a dict; UndecodableMessage if the stored text is not a JSON object."""
     if text is None:
         return {}
-    headers = decode_json(text)
+    headers = decode_json(text, levels=HEADER_DEPTH)
     if not isinstance(headers, dict):
         raise UndecodableMessage("The headers are not a JSON object.")
     return headers
@@ -287,13 +286,13 @@ def _refuse_other_keys(item: dict[object, object], what: str) -> None:
             )
 
 
-def _is_too_deep(text: str) -> bool:
+def _is_too_deep(text: str, levels: int) -> bool:
     depth = 0
     for match in _BRACKETS.finditer(text):
         token = match.group()
         if token in "[{":
             depth += 1
-            if depth > MAX_DEPTH:
+            if depth > levels:
                 return True
         elif token in "]}":
             depth -= 1

@@ -89,6 +89,7 @@ class QueueOptions:
     history_retention: float | None
     on_ack: str
     timeout: float | None
+    interruptible: bool
     backoff: float
     backoff_max: float
     group: str | None
@@ -103,6 +104,16 @@ def get(name: str) -> Any:
     """Return one top-level setting."""
     chosen = getattr(settings, NAME, {}).get(name, TOP_LEVEL[name])
     return chosen.total_seconds() if isinstance(chosen, timedelta) else chosen  # lengths of time are used in seconds
+
+
+def is_readable() -> bool:
+    """Return whether all is a dict that must be one, so that options can be read; if not, the checks say what isn't."""
+    configured = getattr(settings, NAME, {})
+    if not isinstance(configured, Mapping):
+        return False
+    queues = configured.get("QUEUES", {})
+    dicts = [configured.get("DEFAULTS", {}), queues, *(queues.values() if isinstance(queues, Mapping) else ())]
+    return all(isinstance(each, Mapping) for each in dicts)
 
 
 def redaction() -> tuple[tuple[str, ...], str | None]:

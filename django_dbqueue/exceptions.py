@@ -52,12 +52,10 @@ class LeaseLost(DBQueueError):
     only right thing to do is to stop working on it.
     """
 
-    def __init__(self, message_id: int | None, verb: str) -> None:
+    def __init__(self, message_id: int | None, verb: str, *, cancelled: str = "") -> None:
         self.message_id = message_id
-        super().__init__(
-            f"{verb} of message {message_id} changed nothing: this claim no longer holds it (it was already settled, "
-            "its lease expired, or it was updated or requeued in the meantime)."
-        )
+        why = cancelled or ("it was already settled, its lease expired, or it was updated or requeued in the meantime")
+        super().__init__(f"{verb} of message {message_id} changed nothing: this claim no longer holds it ({why}).")
 
 
 class TransactionNotAllowed(DBQueueError, RuntimeError):
@@ -105,6 +103,25 @@ class Suspended(_Kept):
     def __init__(self, message_id: int | None, why: str) -> None:
         self.message_id = message_id
         super().__init__(f"message {message_id} {why}")
+
+
+class MessageCancelled(_Kept):
+    """Is raised in a thread whose handler's message was cancelled, between two of its lines; who and why: the log.
+
+    It is not an Exception, so ``except Exception`` in a handler doesn't stop it. What is dead was dead before it is
+    raised: clean up, and let it pass. It also names, in a task's result, why the task has failed.
+    """
+
+    def __init__(self, text: str = "the message of this handler was cancelled") -> None:
+        super().__init__(text)
+
+
+class NotCancelled(DBQueueError):
+    """The message can't be cancelled: it has ended, or is not there. The text says which; nothing was changed."""
+
+    def __init__(self, message_id: int, text: str) -> None:
+        self.message_id = message_id
+        super().__init__(text)
 
 
 class InvalidFlow(DBQueueError, ValueError):

@@ -9,7 +9,7 @@ first one. Anybody may have written the types: one that is unknown, or that a st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -122,6 +122,29 @@ def joined(plain: Plain, types: Plain) -> Any:
     return plain
 
 
+def types_in(types: Plain, *values: Plain) -> Plain:
+    """Return of types what leads to a part of one of these values, of which some may be gone; None if nothing does.
+
+    Types name the keys of objects, also of those that people are not to be shown.
+    """
+    if not isinstance(types, dict):
+        return types if isinstance(types, str) and types in _READERS else None
+    found: dict[str, list[Plain]] = {}
+    for value in values:
+        for key, part in _parts_named(types, value):
+            found.setdefault(key, []).append(part)
+    parts = {key: types_in(part, *found[key]) for key, part in types.items() if key in found}
+    return {key: part for key, part in parts.items() if part is not None} or None
+
+
+def _parts_named(types: Mapping[str, Plain], value: Plain) -> Iterator[tuple[str, Plain]]:
+    if isinstance(value, dict):
+        yield from ((key, value[key]) for key in types.keys() & value.keys())
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from ((key, item) for key in (EVERY, str(index)) if key in types)
+
+
 def spellings(text: str) -> set[str]:
     """Return how Python shows the values of any type that a string may be: what an error that quotes one has in it."""
     values = [value for name in _READERS if (value := _read(text, name)) is not text]
@@ -154,10 +177,15 @@ def _walked(value: Any) -> tuple[Plain, Shape]:
     if isinstance(value, list | tuple):
         pairs = [_walked(item) for item in value]
         return [plain for plain, _ in pairs], _of_array([shape for _, shape in pairs])
+    refuse_subclass(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def refuse_subclass(value: object) -> None:
+    """Raise TypeError for what has the type of a subclass of one of these."""
     base = next((base.__name__ for base in type(value).__mro__ if base in _WRITERS), None)
     if base is not None:
         raise TypeError(f"a {type(value).__name__} would come back as a {base}, so convert it first")
-    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 class _Unlike(Exception):

@@ -94,7 +94,7 @@ def _registry_as_it_was(_consumers_of_the_project: None, monkeypatch: pytest.Mon
     """What a test registers is gone with it."""
     monkeypatch.setattr(consumer_registry, "_registry", consumer_registry.functions())
     if (options := sys.modules.get("django_dbqueue.tasks.options")) is not None:
-        monkeypatch.setattr(options, "scheduled_paths", set(options.scheduled_paths))
+        monkeypatch.setattr(options, "scheduled_paths", dict(options.scheduled_paths))
 
 
 @pytest.fixture(autouse=True)

@@ -175,6 +175,7 @@ KILLS = (
             "test_a_handler_that_lets_no_other_thread_run_for_seconds_is_not_robbed",
             "test_a_worker_that_waits_for_work_is_still_watched_from_its_first_message_on",
             "test_the_list_of_sessions_serves_where_there_are_no_locks_and_only_who_sees_it_whole",
+            "test_a_worker_whose_children_begin_one_message_each_finds_a_dead_one_too",
         )
     ),
     "tests/tasks/test_process.py",

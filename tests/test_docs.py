@@ -139,7 +139,7 @@ def test_every_option_of_a_command_is_documented(name: str, heading: str) -> Non
     "name",
     [
         *("queue_status", "queue_send", "queue_requeue", "queue_due_now", "queue_move", "queue_edit"),
-        *("queue_drop", "queue_purge", "queue_pause", "queue_resume"),
+        *("queue_cancel", "queue_drop", "queue_purge", "queue_pause", "queue_resume"),
     ],
 )
 def test_every_option_of_an_operators_command_is_documented(name: str) -> None:

@@ -17,6 +17,7 @@ from django_dbqueue import (
     DuplicateKey,
     EventTimedOut,
     LeaseLost,
+    NotCancelled,
     Retry,
     SchedulesNotInstalled,
     Suspended,
@@ -27,7 +28,8 @@ from django_dbqueue import (
 MADE: dict[type[BaseException], list[BaseException]] = {
     DuplicateKey: [DuplicateKey("q", "k"), DuplicateKey("q", None, message_id=7, in_flow=True)],
     EventTimedOut: [EventTimedOut(7, "paid"), EventTimedOut(None, "paid")],
-    LeaseLost: [LeaseLost(7, "ack"), LeaseLost(None, "nack")],
+    LeaseLost: [LeaseLost(7, "ack"), LeaseLost(None, "nack"), LeaseLost(7, "step", cancelled="Cancelled: why")],
+    NotCancelled: [NotCancelled(7, "it is done already")],
     Retry: [Retry(), Retry("busy", after=2.5)],
     SchedulesNotInstalled: [SchedulesNotInstalled()],
     Suspended: [Suspended(7, "sleeps")],

@@ -6,7 +6,7 @@ Without it, ``Message.objects`` could turn into Any unseen, and a user's mistake
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, assert_type
 from unittest.mock import ANY
 
@@ -82,6 +82,8 @@ async def deliver(message: Message, client: dict[str, str]) -> None:
     await message.anack(delay=1, error="busy")
     await message.areject("no such user")
     await message.arelease()
+    assert_type(message.remaining(), float | None)
+    assert_type(message.deadline, datetime | None)
     await message.aack(1)  # type: ignore[call-arg]
 
 

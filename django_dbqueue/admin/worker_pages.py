@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue.admin import display
@@ -35,6 +39,7 @@ class WorkerAdmin(ReadOnlyAdmin):
         "serves",
         "threads",
         "held",
+        "running",
         "conn_id",
         "started_at",
         "beat_at",
@@ -58,6 +63,13 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=_("queues"))
     def serves(self, obj: ShownWorker) -> str:
         return ", ".join(obj.queues.split(","))
+
+    @admin.display(description=_("messages that run"))
+    def running(self, obj: ShownWorker) -> SafeString:
+        """Return links to what runs in its queues, with the owner of each, where it can be cancelled."""
+        page = reverse("admin:django_dbqueue_message_changelist", current_app=self.admin_site.name)
+        links = ((page, urlencode({"state": "running", "queue": queue}), queue) for queue in obj.queues.split(","))
+        return format_html_join(", ", '<a href="{}?{}">{}</a>', links)
 
     @admin.display(description=_("runs for"))
     def runs_for(self, obj: ShownWorker) -> str:

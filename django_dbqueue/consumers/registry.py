@@ -110,6 +110,7 @@ class ConsumerOptions(TypedDict, total=False):
     lease: float | timedelta | None
     max_reads: int | None
     timeout: float | timedelta | None
+    interruptible: bool
     backoff: float | timedelta | None
     backoff_max: float | timedelta | None
     transactional: bool
@@ -149,9 +150,8 @@ def consumer(queue: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handle
         given = read_options(SetIn.CONSUMER, options, of=f" {holder}")
     except TypeError as error:
         raise TypeError(f"@consumer {error}") from None
-    if given.get("batch_wait") and given.get("batch") is None:
+    if given.get("batch_wait") and "batch" not in given:
         raise InvalidMessage(f"batch_wait {holder} needs batch too: how many messages make a full one.")
-    given = {name: value for name, value in given.items() if value is not None}
     of_messages = {name: given[name] for name in conf.PER_QUEUE if name in given}
     of_consumer = {name: given[name] for name in ("transactional", "resource", "batch", "batch_wait") if name in given}
     return _registering(partial(Consumer, queue, options=of_messages, schedule=schedule, **of_consumer))

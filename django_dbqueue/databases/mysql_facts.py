@@ -13,6 +13,7 @@ from typing import Any, Final
 from django_dbqueue.databases import facts
 from django_dbqueue.databases.facts import ON, Examined, Judgement, ServerFacts
 from django_dbqueue.databases.query_plans import mysql_plan
+from django_dbqueue.databases.sessions_sql import MYSQL_PROCESS_LIST
 from django_dbqueue.databases.statement import Statement, holes
 
 ENGINES: Final = (
@@ -21,8 +22,9 @@ ENGINES: Final = (
 )
 _AUTOCOMMIT: Final = Statement("SELECT @@SESSION.autocommit, @@GLOBAL.autocommit", ())
 _STRICT: Final = {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"}
-_OVERHEAD: Final = 64 * 1024
-"""Bytes of an INSERT besides its body: key, headers and the statement itself."""
+_OVERHEAD: Final = 96 * 1024
+"""Bytes of an INSERT besides its body: key, headers, the types beside them, which have as much room, and the statement.
+"""
 _READ_ONLY: Final = (
     "read_only",
     "super_read_only",
@@ -200,14 +202,19 @@ def whole_size(table: str) -> Statement:
 
 
 def most_connections() -> Statement:
-    """Read one row: how many connections the server takes of this account."""
-    of_all, of_one = "@@GLOBAL.max_connections", "@@SESSION.max_user_connections"
-    return Statement(f"SELECT LEAST({of_all}, COALESCE(NULLIF({of_one}, 0), {of_all}))", ())
+    """Read one row: how many connections the server takes."""
+    return Statement("SELECT @@GLOBAL.max_connections", ())
 
 
 def connections() -> Statement:
     """Read one row, whose last column is how many connections there are."""
     return Statement("SHOW GLOBAL STATUS LIKE 'Threads_connected'", ())
+
+
+def lower_limits() -> Statement:
+    """Read, where this account has a limit of its own, how many connections it may have, and how many it has."""
+    own, limit = "USER = SUBSTRING_INDEX(USER(), '@', 1)", "@@SESSION.max_user_connections"
+    return Statement(f"SELECT {limit}, COUNT(*) FROM {MYSQL_PROCESS_LIST} WHERE {own} HAVING {limit} > 0", ())
 
 
 def knows_zone(zone: str) -> Statement:
@@ -277,6 +284,7 @@ MYSQL_FACTS: Final = ServerFacts(
         "connections": connections,
         "history metric": history_metric,
         "history status": history_status,
+        "lower limits of connections": lower_limits,
         "most connections": most_connections,
         "oldest transactions": oldest_transactions,
         "time zone": knows_zone,

@@ -140,6 +140,17 @@ def connections() -> Statement:
     return Statement("SELECT SUM(numbackends) FROM pg_stat_database", ())
 
 
+def lower_limits() -> Statement:
+    """Read, where this account or this database has a limit of its own, how many connections it takes, and has."""
+    return Statement(
+        "SELECT rolconnlimit, (SELECT COUNT(*) FROM pg_stat_activity WHERE usesysid = r.oid) FROM pg_roles AS r "
+        "WHERE rolname = session_user AND rolconnlimit >= 0 AND NOT rolsuper UNION ALL "
+        "SELECT datconnlimit, (SELECT numbackends FROM pg_stat_database WHERE datid = d.oid) FROM pg_database AS d "
+        "WHERE datname = current_database() AND datconnlimit >= 0",
+        (),
+    )
+
+
 def account() -> Statement:
     """Read one row: the session's account."""
     return Statement("SELECT quote_ident(current_user)", ())
@@ -209,6 +220,7 @@ POSTGRESQL_FACTS: Final = ServerFacts(
         "connections": connections,
         "counters denied": counters_denied,
         "dead rows": dead_rows,
+        "lower limits of connections": lower_limits,
         "most connections": most_connections,
         "oldest transactions": oldest_transactions,
         "prepared transactions": prepared_transactions,

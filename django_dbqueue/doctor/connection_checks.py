@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.utils.translation import gettext as _
 
@@ -30,13 +30,25 @@ def needed(workers: Iterable[Worker], *, listens: bool) -> int:
     return of_processes + OF_A_HOST * len({each.host for each in rows})
 
 
-@examines("connections", on=answering("connections", "most connections"), needs_tables=True)
+class _Limit(NamedTuple):
+    """How many connections there may be, and are: to the server, or only of the account or to the database."""
+
+    most: int
+    used: int
+    is_of_all: bool
+
+
+@examines(
+    "connections",
+    on=answering("connections", "most connections", "lower limits of connections"),
+    needs_tables=True,
+)
 def connections(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether all threads of all living workers can have a connection at once."""
-    [(most,)], [(*_name, used)] = database.answer("most connections"), database.answer("connections")
+    most, used, is_of_all = _narrowest(database)
     workers = living(database, clock(database.alias))
     listens = database.server.notifies and bool(conf.get("NOTIFY"))
-    most, used, need = int(most), int(used), needed(workers, listens=listens)
+    need = needed(workers, listens=listens)
     words = {
         "processes": len(workers),
         "hosts": len({each.host for each in workers}),
@@ -45,14 +57,7 @@ def connections(database: ExaminedDatabase) -> Iterable[Finding]:
         "used": used,
         "most": most,
     }
-    found = _(
-        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
-        "connections to this database; the server takes %(most)s, and has %(used)s now."
-    )
-    do = _(
-        "Run fewer processes or threads, or raise max_connections. A thread connects when its handler first uses the "
-        "database."
-    )
+    found, do = _of_all() if is_of_all else _of_some()
     others = max(0, used - OWN * len(workers))  # which a living process has in any case
     if need > most or used > NEARLY_ALL * most:
         yield warning(found % words, do)
@@ -60,3 +65,35 @@ def connections(database: ExaminedDatabase) -> Iterable[Finding]:
         yield note(found % words, do)
     else:
         yield fine(found % words)
+
+
+def _of_all() -> tuple[str, str]:
+    return _(
+        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
+        "connections to this database; the server takes %(most)s, and has %(used)s now."
+    ), _(
+        "Run fewer processes or threads, or raise max_connections. A thread connects when its handler first uses the "
+        "database."
+    )
+
+
+def _of_some() -> tuple[str, str]:
+    return _(
+        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
+        "connections to this database; the server takes %(most)s of this account or to this database, and has %(used)s "
+        "such now."
+    ), _(
+        "Run fewer processes or threads, or raise the limit of the account or of the database. A thread connects when "
+        "its handler first uses the database."
+    )
+
+
+def _narrowest(database: ExaminedDatabase) -> _Limit:
+    """Return the limit that leaves the fewest connections; each is compared with what counts for it."""
+    [(most,)], [(*_name, used)] = database.answer("most connections"), database.answer("connections")
+    lower = database.answer("lower limits of connections")
+    limits = [
+        _Limit(int(most), int(used), is_of_all=True),
+        *(_Limit(int(m), int(u), is_of_all=False) for m, u in lower),
+    ]
+    return min(limits, key=lambda limit: limit.most - limit.used)

@@ -12,17 +12,18 @@ from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding, fine, note, warning
 from django_dbqueue.history import age_sql, history_sql
-from django_dbqueue.history.age_state import AgeState, scopes
+from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, scopes
 from django_dbqueue.history.lived_time import SECOND
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.states.counts import grouped
 
 LARGE: Final = 1_000_000
 """Rows from which a history that nothing makes smaller is worth a note."""
-DAY: Final = 86_400 * SECOND
+HOUR: Final = 3_600 * SECOND
+DAY: Final = 24 * HOUR
 DAYS: Final = 7
 """Over which the growth is measured."""
-LEAST: Final = DAY / 24
+LEAST: Final = HOUR
 """A shorter time says nothing of a day."""
 LATE: Final = 2 * DAY
 """How long after its time an expired row is deleted at the latest, where workers run."""
@@ -88,19 +89,45 @@ def retention(database: ExaminedDatabase) -> Iterable[Finding]:
             )
             % (state.lived.unseen * SECOND / DAY),
         )
-    until = _expired_before(session, size, size.now - int(wanted[0].seconds * SECOND) - LATE)
+    shortest = min(scope.seconds for scope in wanted)
+    until = _expired_before(session, size, size.now - int(shortest * SECOND) - LATE)
     held = [row for row in session.fetch(history_sql.readers(session.server)) if int(row[1]) + 1 < until]
-    yield from _held(held)
-    if not held:
+    yield from _held(held, database.alias)
+    future = _from_the_future(session, size, state, wanted)
+    yield from future
+    if not held and not future:
         yield fine(_("No reader of the history keeps rows that are older than their history_retention."))
 
 
-def _held(held: list[tuple[object, ...]]) -> Iterator[Finding]:
+def _from_the_future(
+    session: DjangoSession, size: _Size, state: AgeState | None, wanted: Iterable[Scope]
+) -> list[Finding]:
+    """Return what keeps the rows behind a place, if that is a row from the future."""
+    places = {state.places.get(scope.key, WalkPlace()).id for scope in wanted} if state is not None else set()
+    first = [session.fetch(age_sql.first_between(session.server, place + 1, age_sql.EVERY_ID)) for place in places]
+    late = [(moment, row) for found in first for row, moment in found if int(moment) > size.now + HOUR]
+    if not late:
+        return []
+    moment, row = max(late)
+    return [
+        warning(
+            _(
+                "The row %(id)s of the history was archived while the clock was ahead: neither it nor any behind it is "
+                "deleted by age before %(days)s days have passed."
+            )
+            % {"id": grouped(int(row)), "days": grouped(-(-(int(moment) - size.now) // DAY))},
+            _("If that is too long, correct archived_at of such rows with SQL."),
+        )
+    ]
+
+
+def _held(held: list[tuple[object, ...]], alias: str) -> Iterator[Finding]:
     for name, position, *_moments in held[:1]:
         yield warning(
             _("Rows of the history stay beyond their history_retention: %(name)s has read it up to id %(id)s only.")
             % {"name": name, "id": grouped(int(str(position)))},
-            _("Let it continue; if it will not come back: %s") % f"queue_pipeline forget --reader {name}",
+            _("Let it continue; if it will not come back: %s")
+            % f"manage.py queue_pipeline forget --database {alias} --reader {name}",
         )
 
 
@@ -130,9 +157,9 @@ def _expired_before(session: DjangoSession, size: _Size, moment: int) -> int:
     low, high = size.first, size.last + 1
     while low < high:
         middle = (low + high) // 2
-        [(found, archived_at)] = session.fetch(age_sql.first_between(session.server, middle, age_sql.EVERY_ID))
-        if int(archived_at) > moment:
+        found = session.fetch(age_sql.first_between(session.server, middle, age_sql.EVERY_ID))
+        if not found or int(found[0][1]) > moment:  # none: all that was there has been deleted in the meantime
             high = middle
         else:
-            low = int(found) + 1
+            low = int(found[0][0]) + 1
     return low

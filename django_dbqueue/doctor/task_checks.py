@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import router
 from django.utils.translation import gettext as _
 
-from django_dbqueue import codecs
+from django_dbqueue import codecs, conf
 from django_dbqueue.consumers.registry import functions
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase, first_line
@@ -80,7 +81,12 @@ def tasks(database: ExaminedDatabase) -> Iterable[Finding]:
 
 @examines("task-queues", needs_tables=True)
 def queues(database: ExaminedDatabase) -> Iterable[Finding]:
-    """Check whether some worker serves each queue that ``TASKS`` names; while none is alive, it isn't asked."""
+    """Check whether some worker serves each queue that ``TASKS`` names; while none is alive, it isn't asked.
+
+    Nor where the queue doesn't live: tasks are not sent there.
+    """
+    if database.alias != (conf.get("DATABASE") or router.db_for_write(Message)):
+        return
     now, wanted = clock(database.alias), _queues_of_tasks()
     if not wanted or not living(database, now):
         return

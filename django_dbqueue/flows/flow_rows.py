@@ -283,5 +283,5 @@ def _first_found(session: DjangoSession, flow: int, some_of: Callable[..., State
 
 def _drop(session: DjangoSession, ids: list[int], reason: str, actor: str | None) -> int:
     text = f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}"
-    change = moves_sql.drop(session.server, text, actor=actor)
+    change = moves_sql.drop(session.server, text, actor=actor, cancels=True)
     return moves.move(session, change, flow_parts_sql.not_done(session.server, ids))

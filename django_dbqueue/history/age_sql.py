@@ -6,10 +6,12 @@ that may be set between two statements.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
-from django_dbqueue.databases.statement import InOrder, Statement
+from django_dbqueue.databases.statement import InOrder, Statement, holes
 
 EVERY_ID: Final = 2**63 - 1
 _ROW: Final = 1
@@ -53,6 +55,11 @@ def since_last_check(server: Server) -> Statement:
     return Statement(f"SELECT {server.clock_us} - seen_us FROM {server.age} WHERE id = {_ROW}", ())
 
 
+def counted_to(server: Server) -> Statement:
+    """Read the moment before which workers have counted for good what ended; no row before the first count."""
+    return Statement(f"SELECT {server.microseconds.format('settled_to')} FROM {server.progress} WHERE id = 1", ())
+
+
 def slowest_reader(server: Server) -> Statement:
     """Read the position of the slowest reader of the history, lakes among them; NULL if there is none."""
     return Statement(f"SELECT MIN(position) FROM {server.reader}", ())
@@ -64,6 +71,15 @@ def window(server: Server, after: int, upto: int, limit: int) -> Statement:
         f"SELECT id, queue, {server.microseconds.format('archived_at')} FROM {server.archived} "
         "WHERE id > %s AND id <= %s ORDER BY id LIMIT %s",
         (after, upto, limit),
+    )
+
+
+def lock_rows(server: Server, ids: Sequence[int]) -> Statement:
+    """Lock those of the rows that nobody else has locked."""
+    return InOrder(
+        f"SELECT id FROM {server.archived}{server.use[Index.PRIMARY]} WHERE id IN ({holes(len(ids))}) "
+        f"ORDER BY id{server.skip_locked}",
+        tuple(ids),
     )
 
 

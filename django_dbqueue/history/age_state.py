@@ -6,14 +6,19 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from heapq import heappush, heapreplace
 from typing import Final
 
 from django_dbqueue.databases.session import Session
 from django_dbqueue.history import age_sql
-from django_dbqueue.history.lived_time import LivedTime
+from django_dbqueue.history.lived_time import SECOND, LivedTime, most_of_a_gap
 
 PLACES: Final = 50
-"""How many scopes' places are remembered: those of the settings now, and of other settings before."""
+"""How many scopes' places are remembered besides those of the settings now: of workers with other settings, and of
+earlier ones."""
+HALVED: Final = 1_000
+"""How often stretches of a history are halved, to find the greatest step: enough for more than a year. What is then the
+longest one is taken for a gap, so that nothing goes too early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +52,40 @@ def longest(default: float | None, named: Mapping[str, float | None]) -> float |
     return max((one for one in every if one is not None), default=None) if None not in every else None
 
 
-def first_reading(session: Session, now: int) -> LivedTime:
-    """Return what is known before anybody has checked the clock: somebody read it for each row that was archived.
+def read_from_rows(session: Session, lived: LivedTime | None, now: int, age: float) -> LivedTime:
+    """Return what is known after a time in which nobody has checked the clock: somebody read it for each row of then.
 
-    The greatest step from one row to the next is a gap, and halving finds it.
+    ``lived``: what was known before, None if nobody has ever checked it.
+
+    The greatest step from one row to the next, of those that ended less than ``age`` seconds ago, is a gap, if it is
+    longer than what counts of one. The longest stretch is halved until it is a step: no other has a greater one then.
     """
-    server = session.server
+    server, since, gaps = session.server, lived.seen if lived else 0, lived.gaps if lived else ()
     first = session.fetch(age_sql.first_between(server, 0, age_sql.EVERY_ID))
     last = session.fetch(age_sql.last_between(server, 0, age_sql.EVERY_ID))
     if not first or not last:
-        return LivedTime(now)
+        return lived or LivedTime(now)
     [(low, begin)], [(high, end)] = first, last
-    seen = min(now, int(end))
-    while True:
+    begin, end = max(int(begin), since), max(int(end), since)
+    seen = min(now, end)
+    horizon = seen - int(age * SECOND)
+    stretches = [(begin - end, low, begin, high, end)]
+    for _half in range(HALVED):
+        _length, low, begin, high, end = stretches[0]
+        if end - begin <= most_of_a_gap(age):
+            return LivedTime(seen, gaps)
         middle = (low + high) // 2
         between = session.fetch(age_sql.first_between(server, max(middle, low + 1), high))
         between = between or session.fetch(age_sql.last_between(server, low + 1, middle))
         if not between:
             break
         [(found, moment)] = between
-        if moment - begin > end - moment:
-            high, end = found, moment
-        else:
-            low, begin = found, moment
-    return LivedTime(seen, ((int(begin), int(end)),) if begin < end else ())
+        moment = max(int(moment), since)
+        heapreplace(stretches, (moment - end, found, moment, high, end))
+        if moment > horizon:
+            heappush(stretches, (begin - moment, low, begin, found, moment))
+    _length, _low, begin, _high, end = stretches[0]
+    return LivedTime(seen, (*gaps, (begin, end)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +131,13 @@ class AgeState:
         """Note how far a scope came, and what went."""
         self.places.pop(scope.key, None)  # so that it comes last
         self.places[scope.key] = place
-        self.places = dict(list(self.places.items())[-PLACES:])
         self.gone_to = max(self.gone_to, *gone, 0)
+
+    def forget_places(self, wanted: Iterable[Scope]) -> None:
+        """Forget the oldest places of scopes that are not wanted. A place of one that is would never come on again."""
+        keys = {scope.key for scope in wanted}
+        for key in [key for key in self.places if key not in keys][:-PLACES]:
+            del self.places[key]
 
     def _columns(self) -> tuple[int, str, str, int, int | None]:
         places = {key: [place.id, place.again_at] for key, place in self.places.items()}

@@ -23,8 +23,8 @@ from django.db import DatabaseError
 
 from django_dbqueue.databases.statement import MAX_IDS, Statement, chunks
 from django_dbqueue.history import age_sql, history_sql, partitions
-from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, first_reading, longest, scopes
-from django_dbqueue.history.lived_time import SECOND, LivedTime
+from django_dbqueue.history.age_state import AgeState, Scope, WalkPlace, longest, read_from_rows, scopes
+from django_dbqueue.history.lived_time import SECOND, UNSEEN, LivedTime
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.lifecycle.left_behind import LeftBehind
@@ -70,7 +70,7 @@ class AgeWalk:
         self._next_at = now + CHECK_EVERY
         if not self._is_at_it and self._is_done_by_another():
             return False
-        lived = self._session.outermost(partial(self._check, max(scope.seconds for scope in wanted)))
+        lived = self._session.outermost(partial(self._check, wanted))
         if lived is None:
             self._next_at = now  # in a minute
             return False
@@ -81,12 +81,18 @@ class AgeWalk:
 
     def _delete_before(self, lived: LivedTime, wanted: list[Scope], age: float | None) -> bool:
         """Delete what has expired; ``age``: that at which all rows have. Return whether more is left."""
+        counted = self._counted_to()
         if age is not None and (there := partitions.existing(self._session)):
-            self._session.outermost(partial(self._expire, there, lived.before(age)))
+            self._session.outermost(partial(self._expire, there, min(lived.before(age), counted)))
             partitions.keep(self._session)
             wanted = [scope for scope in wanted if scope.seconds != age]
-        more = [self._walk(scope, lived) for scope in wanted]
+        more = [self._walk(scope, min(lived.before(scope.seconds), counted)) for scope in wanted]
         return any(more)
+
+    def _counted_to(self) -> int:
+        """Return the moment before which nothing is left to count: the charts would lack a row that went uncounted."""
+        rows = self._session.fetch(age_sql.counted_to(self._session.server))
+        return int(rows[0][0]) - 1 if rows else age_sql.EVERY_ID
 
     def _is_done_by_another(self) -> bool:
         """Return whether somebody has checked lately. Of an idle fleet, each asks this alone, in one statement."""
@@ -104,20 +110,23 @@ class AgeWalk:
         with session.transaction():
             yield bool(session.fetch(archive_sql.lock_mutex(server, history_sql.READERS, wait=wait)))
 
-    def _check(self, age: float) -> LivedTime | None:
+    def _check(self, wanted: list[Scope]) -> LivedTime | None:
         """Check the clock, and remember it; None if somebody else is at it."""
         session = self._session
         with self._alone() as is_alone:
             if not is_alone:
                 return None
-            [(now,)] = session.fetch(age_sql.clock(session.server))
-            state = AgeState.read(session)
+            [(moment,)] = session.fetch(age_sql.clock(session.server))
+            now, state, age = int(moment), AgeState.read(session), max(scope.seconds for scope in wanted)
             if state is None:
-                state = AgeState(first_reading(session, int(now)).checked(int(now)))
+                state = AgeState(read_from_rows(session, None, now, age).checked(now))
                 state.insert(session)
                 return state.lived
-            state.lived = state.lived.checked(int(now))
+            if now - state.lived.seen > UNSEEN:
+                state.lived = read_from_rows(session, state.lived, now, age)
+            state.lived = state.lived.checked(now)
             state.lived = state.lived.since(state.lived.before(age))
+            state.forget_places(wanted)
             state.update(session)
             return state.lived
 
@@ -128,9 +137,9 @@ class AgeWalk:
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
-    def _walk(self, scope: Scope, lived: LivedTime) -> bool:
+    def _walk(self, scope: Scope, before: int) -> bool:
         """Delete what has expired of a scope; return whether it stopped before the first row that is too young."""
-        before, passed = lived.before(scope.seconds), 0
+        passed = 0
         while passed < AT_ONCE:
             try:
                 rows = self._session.outermost(partial(self._pass, scope, before))
@@ -164,7 +173,7 @@ class AgeWalk:
             if not old:
                 return 0
             expired = [int(row[0]) for row in old if scope.has(row[1])]
-            self._doomed = self._left.without(session, expired)
+            self._doomed = self._locked(self._left.without(session, expired))
             last = int(old[-1][0])
             if len(self._doomed) == len(old):
                 session.run(history_sql.delete_history(session.server, place.id, last))
@@ -176,6 +185,17 @@ class AgeWalk:
             state.move(scope, WalkPlace(last, again_at), self._doomed)
             state.update(session)
             return len(old)
+
+    def _locked(self, ids: Sequence[int]) -> list[int]:
+        """Lock rows; return those that nobody else has locked.
+
+        A row of the project's that is to point to one, by a foreign key, locks it until its transaction ends: to wait
+        for that would keep this worker from claiming.
+        """
+        if not self._session.server.skip_locked:
+            return [*ids]
+        statements = [age_sql.lock_rows(self._session.server, some) for some in chunks(ids, MAX_IDS)]
+        return [int(row[0]) for each in statements for row in self._session.fetch(each)]
 
     def _delete(self, ids: Sequence[int]) -> None:
         server = self._session.server

@@ -20,6 +20,11 @@ SHARE_OF_A_GAP: Final = 10
 """A gap counts for at most 1/SHARE_OF_A_GAP of the retention."""
 
 
+def most_of_a_gap(seconds: float) -> int:
+    """Return what counts of a gap at most, for an age of this many seconds."""
+    return min(MOST_OF_A_GAP, int(seconds * SECOND) // SHARE_OF_A_GAP)
+
+
 @dataclass(frozen=True, slots=True)
 class LivedTime:
     """The last check, and the gaps before it, the oldest first: from a check to the next one."""
@@ -36,8 +41,7 @@ class LivedTime:
 
     def before(self, seconds: float) -> int:
         """Return the moment that lies this many seconds of lived time before the last check."""
-        left, moment = int(seconds * SECOND), self.seen
-        most = min(MOST_OF_A_GAP, left // SHARE_OF_A_GAP)
+        left, moment, most = int(seconds * SECOND), self.seen, most_of_a_gap(seconds)
         for begin, end in reversed(self.gaps):
             if moment - end >= left:
                 break

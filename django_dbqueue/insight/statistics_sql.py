@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import InOrder, Params, Row, Statement, holes
+from django_dbqueue.history.history_sql import VERIFIED
 from django_dbqueue.states.table import Stage
 
 MUTEX: Final = "statistics"
@@ -67,11 +68,16 @@ def add_hours(server: Server, rows: Sequence[Row]) -> Statement:
 
 
 def lakes_purged_into(server: Server, since: object) -> Statement:
-    """Read the lakes that hold rows that left the archive, in batches planned since; any time for None."""
+    """Read the lakes that hold rows that left the archive, in batches planned since; any time for None.
+
+    They left it by a purge; or by age, where some may still be there.
+    """
     # What a batch holds was archived, and therefore finished, before the batch was planned
     later, params = ("", ()) if since is None else (" AND planned_at >= %s", (since,))
+    aged = f"state = '{VERIFIED}' AND first_id <= (SELECT gone_to FROM {server.age} WHERE id = 1)"
     return Statement(
-        f"SELECT DISTINCT lake FROM {server.batch} WHERE purged_to >= first_id{later} ORDER BY lake", params
+        f"SELECT DISTINCT lake FROM {server.batch} WHERE (purged_to >= first_id OR ({aged})){later} ORDER BY lake",
+        params,
     )
 
 

@@ -23,7 +23,7 @@ from django_dbqueue.models.event import MessageEvent
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.stream import StreamClaim
-from django_dbqueue.statements.events_sql import DEADLY
+from django_dbqueue.statements.events_sql import CANCELLED, DEADLY
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.spans import span
@@ -79,6 +79,11 @@ def _dead(message: Message) -> Why:
             advice=_("The sender has to send it again. If it is requeued as it is, it ends up here again."),
             error=message.error,
         )
+    deaths = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk, kind__in=DEADLY)
+    by, kind = deaths.order_by("-id").values_list("actor", "kind").first() or (None, "")
+    if kind == CANCELLED:
+        text = _("Dead: %(by)s cancelled it.") % {"by": by} if by else _("Dead: its sender cancelled it.")
+        return Why("cancelled", text, verbs=("requeue", "send-again", "drop"), error=message.error)
     if is_spent(message.read_count, message.max_reads):
         text = _("Dead after %(reads)d of %(limit)d deliveries.") % {
             "reads": message.read_count,
@@ -88,8 +93,6 @@ def _dead(message: Message) -> Why:
             "reads_spent", text, verbs=("requeue", "send-again", "drop"), error=message.error,
             advice=_("Fix the cause first. When it is requeued, it is delivered as if new."),
         )  # fmt: skip
-    deaths = MessageEvent.objects.using(message._state.db).filter(message_id=message.pk, kind__in=DEADLY)
-    by = deaths.order_by("-id").values_list("actor", flat=True).first()
     text = _("Dead: %(by)s rejected it.") % {"by": by} if by else _("Dead: its consumer rejected it.")
     return Why("rejected", text, verbs=("requeue", "send-again", "drop"), error=message.error)
 
@@ -240,8 +243,8 @@ def _running(message: Message, now: datetime) -> Why:
         )  # fmt: skip
     return Why(
         "running", _("It is not stuck: %(owner)s has been working on it for %(span)s.") % words, evidence,
-        verbs=("release", "requeue"), error=message.error,
-        advice=_("If the holder hangs, release the message; whatever the holder reports later changes nothing."),
+        verbs=("cancel", "release", "requeue"), error=message.error,
+        advice=_("If the holder hangs, cancel the message, or release it: then another holder runs it from the start."),
     )  # fmt: skip
 
 

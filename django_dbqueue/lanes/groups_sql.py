@@ -73,7 +73,8 @@ def gone_from_line(server: Server, after: tuple[int, int], limit: int) -> Statem
         f"CASE WHEN {Stage.CLAIMED.sql} OR {condition_of(server, 'waiting')} THEN 0 ELSE 1 END "
         f"FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
         f"WHERE {behind.sql} ORDER BY lane, message_id LIMIT %s) AS w "
-        f"LEFT JOIN {server.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",
+        f"LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = w.message_id "
+        "ORDER BY w.lane, w.message_id",
         (*behind.params, limit),
     )
 

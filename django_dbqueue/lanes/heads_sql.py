@@ -26,7 +26,7 @@ def heads(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
         f"{first_of(server, '-1 - k.lane')} AS follower, {first_of(server, 'k.lane')} AS first_one FROM {given.sql} "
         f"{server.join_each} {server.ticket} AS k{server.use[Index.PRIMARY]} "
         f"ON k.lane = given.lane AND k.message_id = given.held_by) AS h "
-        f"LEFT JOIN {server.message} AS m ON m.id = COALESCE(h.follower, h.first_one) "
+        f"LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = COALESCE(h.follower, h.first_one) "
         f"LEFT JOIN {server.group} AS g ON g.lane = h.lane",
         given.params,
     )
@@ -51,7 +51,7 @@ def first_places(server: Server, lines: Sequence[tuple[int, int]]) -> Statement:
     return Statement(
         f"SELECT w.lane, w.message_id, m.status, m.available_at = {server.parked} "
         f"FROM {firsts(server, len(lines))} AS w "
-        f"LEFT JOIN {server.message} AS m ON m.id = w.message_id",
+        f"LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = w.message_id",
         tuple(value for line in lines for value in line),
     )
 

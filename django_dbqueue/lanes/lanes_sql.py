@@ -240,7 +240,8 @@ def tickets_behind(server: Server, lane: int, ticket: int, limit: int) -> Statem
     return Statement(
         f"SELECT k.lane, k.ticket, k.message_id, m.queue, {fate} FROM (SELECT lane, ticket, message_id "
         f"FROM {server.ticket}{server.use[Index.PRIMARY]} WHERE {behind.sql} "
-        f"ORDER BY lane, ticket LIMIT %s) AS k LEFT JOIN {server.message} AS m ON m.id = k.message_id "
+        f"ORDER BY lane, ticket LIMIT %s) AS k "
+        f"LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = k.message_id "
         "ORDER BY k.lane, k.ticket",
         (*behind.params, limit),
     )
@@ -253,6 +254,7 @@ def followers_behind(server: Server, lane: int, message_id: int, limit: int) -> 
         f"SELECT w.lane, w.message_id, CASE WHEN {Stage.CLAIMED.sql} THEN 'run' WHEN {Stage.UNCLAIMED.sql} THEN 'new' "
         f"ELSE 'ended' END FROM (SELECT lane, message_id FROM {server.line}{server.use[Index.PRIMARY]} "
         f"WHERE lane < 0 AND {behind.sql} ORDER BY lane, message_id LIMIT %s) "
-        f"AS w LEFT JOIN {server.message} AS m ON m.id = w.message_id ORDER BY w.lane, w.message_id",
+        f"AS w LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = w.message_id "
+        "ORDER BY w.lane, w.message_id",
         (*behind.params, limit),
     )

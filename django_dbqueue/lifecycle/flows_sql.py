@@ -158,8 +158,8 @@ def queues_of(server: Server, where: Statement) -> Statement:
 def gates_behind(server: Server, downstream: int, limit: int) -> Statement:
     """Read the next messages that have a gate."""
     return Statement(
-        f"SELECT downstream FROM {server.edge} WHERE upstream = 0 AND downstream > %s "
-        "ORDER BY upstream, downstream LIMIT %s",
+        f"SELECT downstream FROM {server.edge}{server.use[Index.EDGE_UPSTREAM]} "
+        "WHERE upstream = 0 AND downstream > %s ORDER BY upstream, downstream LIMIT %s",
         (downstream, limit),
     )
 
@@ -171,8 +171,10 @@ def edges_behind(server: Server, upstream: int, downstream: int, limit: int) -> 
     behind = server.behind(("upstream", "downstream"), (max(upstream, 1), downstream))
     return Statement(
         f"SELECT e.upstream, e.downstream, e.needs, {fate} FROM (SELECT upstream, downstream, needs "
-        f"FROM {server.edge} WHERE {behind.sql} ORDER BY upstream, downstream LIMIT %s) AS e "
-        f"LEFT JOIN {server.message} AS m ON m.id = e.upstream ORDER BY e.upstream, e.downstream",
+        f"FROM {server.edge}{server.use[Index.EDGE_UPSTREAM]} WHERE {behind.sql} "
+        "ORDER BY upstream, downstream LIMIT %s) AS e "
+        f"LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = e.upstream "
+        "ORDER BY e.upstream, e.downstream",
         (*behind.params, limit),
     )
 
@@ -188,7 +190,8 @@ def waited_for(server: Server, downstream: int, limit: int) -> Statement:
     return Statement(
         f"SELECT e.upstream, m.status, {dead} AS is_dead, e.needs FROM (SELECT upstream, needs FROM {server.edge}"
         f"{server.use[Index.PRIMARY]} WHERE downstream = %s AND upstream > 0 ORDER BY downstream, upstream "
-        f"LIMIT %s) AS e LEFT JOIN {server.message} AS m ON m.id = e.upstream ORDER BY is_dead DESC, e.upstream",
+        f"LIMIT %s) AS e LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = e.upstream "
+        "ORDER BY is_dead DESC, e.upstream",
         (downstream, limit),
     )
 

@@ -46,6 +46,10 @@ class HeldMessage(Protocol):
     @property
     def settlements_pending(self) -> int: ...
 
+    def refuse_if_gone(self, verb: str) -> None:
+        """Raise LeaseLost if its worker has found that this claim no longer holds it."""
+        ...
+
     def forget(self, *, settled: bool, removed: bool, acked: bool) -> None:
         """Note that a settlement by this object was committed."""
         ...

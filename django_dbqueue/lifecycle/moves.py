@@ -26,11 +26,11 @@ from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.failures.error_texts import class_path, error_text
 from django_dbqueue.failures.failure_group_rows import with_failures
 from django_dbqueue.lanes import lane_moves
-from django_dbqueue.lifecycle import flow_moves
+from django_dbqueue.lifecycle import calls, flow_moves
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import events_sql, moves_sql
-from django_dbqueue.statements.events_sql import RESENT
+from django_dbqueue.statements.events_sql import CANCELS, RESENT
 
 Result = TypeVar("Result")
 Ties = Mapping[int, Tie] | None
@@ -100,6 +100,8 @@ def move(session: DjangoSession, change: Change, where: Statement) -> int:
         return _moved(session, change, where, session.run) or 0
     with session.transaction():
         ties = ties_of(session, where)
+        if change.event is not None and change.event.exception == CANCELS:
+            calls.call_holders(session, where)
         count = _moved(session, change, where, session.run) or 0
         if ties and count:
             untied(session, change, ties)

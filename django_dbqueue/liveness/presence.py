@@ -70,6 +70,8 @@ class Presence:
         """Seconds from the last write within which the row promises a beat; 0 before the first."""
         self.judged = threading.Event()
         """Set when the heartbeat has proven the session, or has found that it can't."""
+        self.is_called = False
+        """Whether a beat has found, since the last check, that something which this child runs may be cancelled."""
 
     @property
     def beats_too_slowly(self) -> bool:
@@ -142,11 +144,19 @@ class Presence:
     # -- the row ------------------------------------------------------------------------------------------
 
     def _write(self, *, every: int, of: OwnSession | None = None, **fields: object) -> None:
-        """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it."""
+        """Update the row (only for this session, from the heartbeat), or write it again if somebody removed it.
+
+        Who cancels what this child runs sets a mark, which the heartbeat's update misses: so it costs no statement to
+        learn that nobody did. The mark is noted here before the row loses it: the reply to that may be lost.
+        """
         fields |= {"beat_at": DbNow(), "beat_every": every, "late_at": DbNow() + timedelta(seconds=every + SLACK)}
         rows = self._rows()
         mine = rows if of is None else rows.filter(conn_id=of.conn_id)
         self.promised = every
+        if of is not None:
+            if mine.filter(is_called=False).update(**fields):
+                return
+            self.is_called, fields["is_called"] = True, False
         if mine.update(**fields) or (of is not None and of is not self._own):
             return
         try:

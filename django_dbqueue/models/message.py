@@ -31,6 +31,7 @@ class Message(MessageRow):
             ("requeue_message", _("Can requeue messages")),
             ("hasten_message", _("Can make messages due now")),
             ("release_message", _("Can release messages")),
+            ("cancel_message", _("Can cancel messages")),
             ("reject_message", _("Can reject messages")),
             ("resend_message", _("Can send messages again")),
             ("edit_message", _("Can send messages anew with an edited payload")),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from django.db import models, transaction
@@ -13,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases import Claim
+from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.hydration import UNREAD
 from django_dbqueue.lifecycle.moves import ack_of, extend_of, nack_of, reject_of, settle_one
@@ -76,6 +78,12 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
     its key, or the first one with its token ``once``, whatever has become of it)."""
     lease_lost: bool = False
     """Whether the worker found that this claim no longer holds the message; its fenced writes are refused."""
+    is_gone: bool = False
+    """Whether its worker found that, and not a write that was perhaps rolled back since: its steps refuse to begin."""
+    cancelled: str = ""
+    """Who cancelled it, and why, once its worker has found that somebody did."""
+    over_at: float | None = None
+    """When its handler times out, of the monotonic clock; a worker sets it."""
     settled: bool = False
     """Whether a settlement by this object was committed."""
     is_acked: bool = False
@@ -189,6 +197,25 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         session = self._session
         settle_one(self, session, "extend", extend_of(session, seconds), settled=False)
 
+    @property
+    def deadline(self) -> datetime | None:
+        """When its handler must have ended, by this machine's clock: at its timeout; None if it has none."""
+        return None if self.over_at is None else datetime.now(UTC) + timedelta(seconds=self.over_at - time.monotonic())
+
+    def remaining(self) -> float | None:
+        """Return for how many seconds its handler may still run, 0 if no more; None if it has no timeout.
+
+        LeaseLost if its worker has found that this claim no longer holds it, because it was cancelled for example: for
+        handlers that ask now and then.
+        """
+        self.refuse_if_gone("remaining")
+        return None if self.over_at is None else max(0.0, self.over_at - time.monotonic())
+
+    def refuse_if_gone(self, verb: str) -> None:
+        """Raise LeaseLost if its worker has found that this claim no longer holds it."""
+        if self.is_gone:
+            raise LeaseLost(self.pk, verb, cancelled=self.cancelled)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make what the block writes in this database, and the ack, one commit: exactly once (promise P15).
@@ -196,6 +223,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         The fenced ack is the last statement. LeaseLost from it rolls everything back, and so does TransactionBroken, if
         the transaction didn't last until then. If the block settles the message itself, it is not acked again.
         """
+        self.refuse_if_gone("transaction")
         with acked_with_their_rows([self], self._session):
             yield
 

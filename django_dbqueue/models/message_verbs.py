@@ -21,10 +21,12 @@ from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.lifecycle.enqueue import OnConflict
 from django_dbqueue.lifecycle.enqueue_many import EnqueueReport
 from django_dbqueue.models.message_row import AnyMessage
-from django_dbqueue.operations.mover import drop_by_key
+from django_dbqueue.operations.mover import cancel_one, drop_by_key
+from django_dbqueue.operations.verbs import cancelling
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_for
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.streams import streams_sql
+from django_dbqueue.typed_values import MAX_ID
 
 MAX_CLAIM = 10_000
 MAX_ARCHIVED = 10**12
@@ -176,6 +178,20 @@ class Verbs(Generic[AnyMessage]):
         It joins the caller's transaction. A running claim loses the message: its holder gets LeaseLost.
         """
         return drop_by_key(self.model, self._session(using), hash_of_key(queue, key), reason=reason)
+
+    def cancel(self, message_id: int, *, reason: str, by: str | None = None, using: str | None = None) -> None:
+        """Send a message that has not ended to the dead, with the reason; NotCancelled says of one that has, how.
+
+        It joins the caller's transaction. If it runs, its claim is lost with the commit: no ack of it counts, a
+        transactional handler's rows are rolled back, and its worker interrupts the handler within two seconds. ``by``
+        is the person who does it, for the life line.
+        """
+        check_whole("message_id", message_id, low=1, high=MAX_ID)
+        cancel_one(self.model, self._session(using), message_id, cancelling(reason, by))
+
+    async def acancel(self, message_id: int, *, reason: str, by: str | None = None, using: str | None = None) -> None:
+        """Run ``cancel`` from async code."""
+        await sync_to_async(self.cancel)(message_id, reason=reason, by=by, using=using)
 
     def rescue(self, queue: str | None = None, *, using: str | None = None) -> int:
         """Return what is running past its lease to its queue, charged (all queues for None); return how many.

@@ -20,7 +20,7 @@ from django_dbqueue.models.message_verbs import MAX_CLAIM, Verbs
 from django_dbqueue.operations.mover import move_all
 from django_dbqueue.operations.outcome import Changed
 from django_dbqueue.operations.seen import Seen
-from django_dbqueue.operations.verbs import VERBS, Order, check_target
+from django_dbqueue.operations.verbs import VERBS, Order, cancelling, check_target
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.states.ranges_in_use import priorities_in_use
 from django_dbqueue.states.selections import ordering_of, q_of
@@ -149,6 +149,10 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
     def drop_all(self, reason: str, *, by: str | None = None) -> Changed:
         """Mark live and dead ones done, with the reason; return how many."""
         return self._move(Order(VERBS["drop"], by, reason), self._each())
+
+    def cancel_all(self, reason: str, *, by: str | None = None) -> Changed:
+        """Send live ones to the dead, with the reason, and interrupt those that run; return how many."""
+        return self._move(cancelling(reason, by), self._each())
 
     def reject_waiting(self, reason: str, *, by: str | None = None) -> Changed:
         """Send ready and delayed ones to the dead, with the reason; return how many."""

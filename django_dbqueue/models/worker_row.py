@@ -32,6 +32,8 @@ class Worker(OwnDatabaseModel):
     server = KeyField(_("server of the session"), max_length=200, default="", db_default="")
     """Where the session was proven to be this worker's own; '' if it was not, so that nobody judges by it."""
     held = models.PositiveIntegerField(_("messages held"), default=0, db_default=0)
+    is_called = models.BooleanField(_("called"), default=False, db_default=False)
+    """Whether something that it ran was cancelled: its next beat finds that, and checks what it holds."""
     started_at = UTCDateTimeField(_("started at"), db_default=DbNow())
     beat_at = UTCDateTimeField(_("last beat"), db_default=DbNow())
     beat_every = models.PositiveSmallIntegerField(_("seconds between beats"), default=10, db_default=10)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from django.utils.translation import override
+
 from django_dbqueue import signals
 from django_dbqueue.databases.statement import chunks
+from django_dbqueue.exceptions import NotCancelled
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.operations import bulk, bulk_sql, ways
-from django_dbqueue.operations.outcome import CHANGED, GONE, LOCKED, SAME_QUEUE, MoveOutcome, not_for
+from django_dbqueue.operations.outcome import CHANGED, GONE, LOCKED, SAME_QUEUE, MoveOutcome, not_for, sentence
 from django_dbqueue.operations.seen import Seen
 from django_dbqueue.operations.verbs import VERBS, Order
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -26,7 +29,7 @@ AT_ONCE: Final = 50
 """Messages per transaction that were named, or read, one by one: few enough to hold no row for long."""
 STEP_OF_PAYLOADS: Final = 50
 """Messages of a page, where each takes statements of its own."""
-_ENDS: Final = ("reject", "drop")
+_ENDS: Final = ("cancel", "reject", "drop")
 """Verbs that end a message."""
 
 
@@ -91,6 +94,13 @@ def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, re
     for error in outcome.errors:
         raise error
     return bool(outcome.moved)
+
+
+def cancel_one(model: MessageType, session: DjangoSession, message_id: int, order: Order) -> None:
+    """Cancel one message; NotCancelled says why it can't be."""
+    for why in move(model, session, order, [Seen(message_id)]).left.values():
+        with override(None):  # English, as all errors
+            raise NotCancelled(message_id, f"{order.verb.label}: {sentence(f'message {message_id}', why)}")
 
 
 def _announced(model: MessageType, order: Order, outcome: MoveOutcome) -> MoveOutcome:

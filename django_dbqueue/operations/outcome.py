@@ -66,6 +66,8 @@ def not_for(verb: Verb, stage: Stage) -> StrPromise:
         return _("is done already")
     if verb.such is not None:
         return _("is due already") if stage is Stage.UNCLAIMED else _("is not delayed")
+    if stage is Stage.DEAD:
+        return _("is dead already")
     return _("is claimed") if verb.asks_queue else _("is neither claimed nor dead")
 
 

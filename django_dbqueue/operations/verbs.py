@@ -16,6 +16,7 @@ from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.redaction import stored_texts
 from django_dbqueue.statements import moves_sql
+from django_dbqueue.statements.events_sql import CANCELLED, CANCELS
 from django_dbqueue.states.table import Stage
 
 if TYPE_CHECKING:
@@ -98,6 +99,16 @@ class Order:
     """Into which messages go, if the verb asks for it."""
 
 
+def cancelling(reason: str, by: str | None) -> Order:
+    """Return the order to cancel, by a person or, for None, by its sender."""
+    verb = VERBS["cancel"]
+    return (
+        verb.ordered(by, reason)
+        if by
+        else Order(verb, None, stored_texts.CANCELLED_WITHOUT_A_NAME % {"reason": reason})
+    )
+
+
 def check_target(queue: str) -> str:
     """Return the name of a queue into which messages may be moved, or raise InvalidMessage."""
     if check_queue(queue) == conf.get("OPERATIONS_QUEUE"):
@@ -151,6 +162,23 @@ VERBS: Final = {
             ),
             done="Released.",
             move=lambda server, _reason, actor: moves_sql.release(server, actor=actor),
+        ),
+        Verb(
+            name="cancel",
+            permission="cancel",
+            stages=(Stage.UNCLAIMED, Stage.CLAIMED),
+            label=pgettext_lazy("verb", "Cancel"),
+            many=_("Cancel selected messages"),
+            question=_(
+                "The message goes to the dead letters at once, with your reason, and can be requeued from there. What "
+                "runs it is interrupted within two seconds, and changes nothing more; if it does not end, its process "
+                "is replaced."
+            ),
+            done="Cancelled: %(reason)s",
+            move=lambda server, reason, actor: moves_sql.reject(
+                server, _kept(reason), CANCELS, actor=actor, kind=CANCELLED
+            ),
+            stored_text=stored_texts.CANCELLED,
         ),
         Verb(
             name="reject",

@@ -40,10 +40,10 @@ def opened(text: str | bytes) -> Json:
     return strictly(text.strip(_AROUND))
 
 
-def strictly(text: str) -> Json:
+def strictly(text: str, *, levels: int = codecs.MAX_DEPTH) -> Json:
     """Return the value of JSON text; Unreadable also if an object repeats a name, since one of its values is lost."""
     try:
-        codecs.decode_json(text)  # which checks how deep it nests
+        codecs.decode_json(text, levels=levels)  # which checks how deep it nests
         return _DECODER.decode(text)
     except (UndecodableMessage, ValueError, RecursionError) as error:
         raise Unreadable from error

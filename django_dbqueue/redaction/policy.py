@@ -35,7 +35,7 @@ from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.redaction.json_in_text import Unreadable, names, opened, strictly
 from django_dbqueue.redaction.masking import Secret, masked, outline, secrets_between
 from django_dbqueue.redaction.stored_texts import translated
-from django_dbqueue.value_types import TYPES, spellings
+from django_dbqueue.value_types import TYPES, spellings, types_in
 
 MARK: Final = "[redacted]"
 """Replaces a redacted value."""
@@ -125,9 +125,10 @@ class _Redaction:
         self.before: tuple[Json, Json] = (None, None)
         self.after: tuple[Json, Json] = (None, None)
         self.hidden = ""
+        self._is_typed = False
         self._hiding = _Hiding()
         try:
-            self.before, self.after = _redacted(message, self._hiding)
+            self.before, self.after, self._is_typed = _redacted(message, self._hiding)
         except _Unshown as reason:
             self.hidden = str(reason)
 
@@ -140,7 +141,7 @@ class _Redaction:
             found = secrets_between(self.before, self.after)
         except (Unreadable, RecursionError):
             return None
-        if TYPES in self.after[1]:
+        if self._is_typed:
             found |= {Secret(field, form) for field, value in found if type(value) is str for form in spellings(value)}
         return found if len(found) <= MOST else None
 
@@ -207,8 +208,8 @@ def _redaction_of(message: Stored) -> _Redaction:
     return found
 
 
-def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Json, Json], tuple[Json, dict[str, Json]]]:
-    """Return (payload, headers) as stored, and as they may be shown."""
+def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Json, Json], tuple[Json, dict[str, Json]], bool]:
+    """Return (payload, headers) as stored, and as they may be shown; and whether the payload has types."""
     fields, path = conf.redaction()
     before, ours = _decoded(message), _decoded(message)  # twice: a hook may change what it is given
     types = before[1].pop(TYPES, None)  # places and names of types: the word "date" is not to be masked in errors
@@ -220,15 +221,18 @@ def _redacted(message: Stored, hiding: _Hiding) -> tuple[tuple[Json, Json], tupl
         raise _Unshown(_("Not shown: it nests too deep to be redacted.")) from error
     if path is not None:
         after = _by_hook(path, message.queue, *after)
-    return before, after if types is None else (after[0], {**after[1], TYPES: types})
+    shown = types if after[0] == before[0] else types_in(types, after[0])
+    return before, after if shown is None else (after[0], {**after[1], TYPES: shown}), types is not None
 
 
 def _decoded(message: Stored) -> tuple[Json, dict[str, Json]]:
     try:
         payload = codecs.decode(message.body or "", message.content_type)
-        for text in (message.body if message.content_type == codecs.JSON else None, message.headers_text):
-            if text is not None:
-                strictly(text)  # if a name occurs twice, one value is lost, but may still be in errors
+        # If a name occurs twice, one value is lost, but may still be in errors
+        if message.content_type == codecs.JSON:
+            strictly(message.body)
+        if message.headers_text is not None:
+            strictly(message.headers_text, levels=codecs.HEADER_DEPTH)
         return payload, codecs.decode_headers(message.headers_text)
     except (UndecodableMessage, Unreadable) as error:
         raise _Unshown(_("Not shown: what can't be decoded can't be redacted.")) from error

@@ -66,6 +66,20 @@ def _unchanged(wanted: dict[tuple[str, str], Routine], found: dict[tuple[str, st
     return [wanted[key] for key in as_wanted]
 
 
+def compare(session: DjangoSession) -> tuple[int, list[str]]:
+    """Return how many of our routines are there, and the names of those that ``install`` would create, replace or drop.
+
+    Views are left out: not every account sees what is in them.
+    """
+    found = {(one.kind, one.signature): one for one in installed(session.using) if one.is_ours and one.kind != "VIEW"}
+    if not found:
+        return 0, []
+    wanted = {(one.kind, one.signature): one for one in wanted_routines(session) if one.kind != "VIEW"}
+    same = {key for key in found.keys() & wanted.keys() if found[key].comment == wanted[key].comment}
+    old = {one.name for key, one in found.items() if key not in same}
+    return len(found), sorted(old | {one.name for key, one in wanted.items() if key not in same})
+
+
 def uninstall(session: DjangoSession) -> list[InstalledRoutine]:
     """Drop ours, and nothing else; return what was dropped."""
     with _alone(session):

@@ -46,7 +46,7 @@ def head_of(server: Server, lane: int, held_by: int) -> Statement:
         f"m.status, m.available_at = {server.parked}, {OWN} FROM (SELECT k.lane, k.ticket, k.message_id, "
         f"{first_of(server, '-1 - k.lane')} AS follower, {first_of(server, 'k.lane')} AS first_one "
         f"FROM {server.ticket} AS k{server.use[Index.PRIMARY]} WHERE k.lane = %s AND k.message_id = %s) AS h "
-        f"LEFT JOIN {server.message} AS m ON m.id = COALESCE(h.follower, h.first_one) "
+        f"LEFT JOIN {server.message} AS m{server.use[Index.IDS]} ON m.id = COALESCE(h.follower, h.first_one) "
         f"LEFT JOIN {server.group} AS g ON g.lane = h.lane",
         (lane, held_by),
     )

@@ -111,6 +111,9 @@ ANYTHING: Final = must_be("anything", lambda _value: True)
 """What the value must be depends on the function, or on another option."""
 YES_OR_NO: Final = of_type(bool, "True or False")
 WHOLE: Final = or_none(
-    must_be(f"{WHOLE_QUEUE!r}, which makes all messages of the queue one group", lambda value: value == WHOLE_QUEUE)
+    must_be(
+        f"{WHOLE_QUEUE!r}, which makes all messages of the queue one group",
+        lambda value: isinstance(value, str) and value == WHOLE_QUEUE,  # other types may raise where they are compared
+    )
 )
 """The group of all messages of a queue."""

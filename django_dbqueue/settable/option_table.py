@@ -118,6 +118,12 @@ OPTIONS: Final = (
         of_queue="timeout",
     ),
     Option(
+        "interruptible", _ALL, YES_OR_NO, True,
+        "whether a function that runs in a thread is interrupted when its message is cancelled, by an exception "
+        "between any two of its lines, [or not](settings.md#interruptible)",
+        of_queue="interruptible",
+    ),
+    Option(
         "backoff", _QUEUES, seconds(), 2.0,
         "wait before the first retry; doubled for each further one, then reduced at random by up to half",
     ),
@@ -138,7 +144,7 @@ OPTIONS: Final = (
         "it changes what the code of a function may do, so whoever writes that decides",
     ),
     Option(
-        "keep_results", _TASKS, or_none(seconds()), 14 * DAY, "how long the return value is kept; 0: not at all",
+        "keep_results", _TASKS, seconds(), 14 * DAY, "how long the return value is kept; 0: not at all",
         "only tasks have results",
     ),
     Option(
@@ -238,7 +244,7 @@ def why_not(place: SetIn, name: object) -> str:
 
 
 def read_options(place: SetIn, given: Mapping[str, object], *, called: str = "", of: str = "") -> dict[str, Any]:
-    """Return the options that a decorator or a backend sets, as they are used; None for those that it leaves to others.
+    """Return the options that a decorator or a backend sets, as they are used; None sets nothing.
 
     TypeError for one that the place doesn't take. What InvalidMessage calls one begins with ``called``, and ends with
     ``of``.
@@ -247,8 +253,8 @@ def read_options(place: SetIn, given: Mapping[str, object], *, called: str = "",
     for name, value in given.items():
         if (option := OPTIONS_OF[place].get(name)) is None:
             raise TypeError(refusal(place, name))
-        is_left_out = value is None and option.kind is not YES_OR_NO
-        used[name] = None if is_left_out else fitted(option.kind, value, f"{called}{name}{of}")
+        if value is not None or option.kind is YES_OR_NO:
+            used[name] = fitted(option.kind, value, f"{called}{name}{of}")
     return used
 
 

@@ -77,7 +77,8 @@ def begin(connection: Connection, name: str, at: str) -> int:
 
     def work() -> int:
         [(lowest, highest)] = connection.fetch(scan_sql.ends(connection.server.archived))
-        ends = (0, 0) if lowest is None else (int(lowest) - 1, int(highest))
+        gone = gone_to(connection)
+        ends = (gone, gone) if lowest is None else (int(lowest) - 1, int(highest))
         start = max(ends[0] if at == EARLIEST else ends[1], purged_to(connection))  # what was purged may still be there
         _hold(connection, name, start)
         return start
@@ -118,19 +119,19 @@ def advance(connection: Connection, name: str, position: int) -> None:
 
 def require_kept(connection: Connection, name: str, position: int) -> None:
     """Raise HistoryGone if rows after this one were purged."""
-    gone = purged_to(connection)
-    if gone > position:
+    purged, aged = purged_to(connection), aged_to(connection)
+    if purged > position and purged > aged:
         raise HistoryGone(
-            f"The reader {name!r} should continue after archive id {position:,}, but rows up to {gone:,} were "
+            f"The reader {name!r} should continue after archive id {position:,}, but rows up to {purged:,} were "
             "purged: it was forgotten in the meantime, or two queries use this name. The rows that it missed are in "
             "the lake. Read them there, and start with a new checkpoint and reader name."
         )
-    aged = aged_to(connection)
-    if aged > position and not _is_held(connection, name, position):
+    if purged > position or (aged > position and not _is_held(connection, name, position)):
         raise HistoryGone(
             f"The reader {name!r} should continue after archive id {position:,}, but of the rows up to {aged:,} some "
             "were deleted, older than the history_retention of their queue: it was forgotten in the meantime, or two "
-            "queries use this name. Start with a new checkpoint and reader name, at what is still there."
+            "queries use this name. A lake has those that were exported. Start with a new checkpoint and reader name, "
+            "at what is still there."
         )
 
 
@@ -145,10 +146,15 @@ def aged_to(connection: Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
+def gone_to(connection: Connection) -> int:
+    """Return the highest id that is gone, whatever for, or 0."""
+    return max(purged_to(connection), aged_to(connection))
+
+
 def newest_id(connection: Connection) -> int:
     """Return the id after which the next rows will be."""
     [(_, highest)] = connection.fetch(scan_sql.ends(connection.server.archived))
-    return int(highest) if highest is not None else purged_to(connection)
+    return int(highest) if highest is not None else gone_to(connection)
 
 
 def under_mutex(connection: Connection, work: Callable[[], Result]) -> Result:

@@ -13,7 +13,7 @@ from typing import Final
 from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import EventRecord, Statement
-from django_dbqueue.exceptions import WorkerLost
+from django_dbqueue.exceptions import MessageCancelled, WorkerLost
 from django_dbqueue.states.spent import SPENT
 
 FAILED: Final = "failed"
@@ -26,6 +26,8 @@ DIED: Final = "died"
 """One of these three when its reads were spent; or found without a read left."""
 REJECTED: Final = "rejected"
 """Sent to the dead letters by its holder or an operator, or because it can't be decoded."""
+CANCELLED: Final = "cancelled"
+"""Ended by an operator or its sender, as dead; what runs it is interrupted."""
 RELEASED: Final = "released"
 REQUEUED: Final = "requeued"
 MOVED: Final = "moved"
@@ -39,11 +41,11 @@ RESULT_FORGOTTEN: Final = "result forgotten"
 FORGOTTEN: Final = "step forgotten"
 """An operator made it forget a step, which runs again then."""
 
-DEADLY: Final = (DIED, REJECTED)
+DEADLY: Final = (DIED, REJECTED, CANCELLED)
 """Kinds after which a message is dead: one for each death."""
 FAILURES: Final = (FAILED, RESCUED, DIED, REJECTED)
 """Kinds that count towards a failure group."""
-ATTEMPTS: Final = (FAILED, INTERRUPTED, RESCUED, DIED, REJECTED)
+ATTEMPTS: Final = (FAILED, INTERRUPTED, RESCUED, DIED, REJECTED, CANCELLED)
 """Kinds that end a delivery other than by success."""
 
 COLUMNS: Final = (
@@ -64,6 +66,8 @@ REJECT: Final = "django_dbqueue.consumers.Reject"
 """The class of what rejects a message with nothing but a reason."""
 LOST: Final = f"{WorkerLost.__module__}.{WorkerLost.__qualname__}"
 """The class of what ends a delivery whose worker is gone."""
+CANCELS: Final = f"{MessageCancelled.__module__}.{MessageCancelled.__qualname__}"
+"""The class of what ends a delivery for good that its holder is to interrupt."""
 ACTOR_LENGTH: Final = 200
 DETAIL_LENGTH: Final = 1_000
 PATH_LENGTH: Final = 300

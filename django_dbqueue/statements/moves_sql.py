@@ -20,6 +20,7 @@ from django_dbqueue.databases.indexes import Index
 from django_dbqueue.databases.server import Server
 from django_dbqueue.databases.statement import Change, Claim, EventRecord, InOrder, Params, Statement
 from django_dbqueue.statements.events_sql import (
+    CANCELS,
     DIED,
     DROPPED,
     FAILED,
@@ -87,9 +88,11 @@ def rescue(server: Server, error: str) -> Change:
     return _back(server, RESCUED, "due_at", (), "crashes + 1", error, LOST)
 
 
-def reject(server: Server, error: str, exception: str = REJECT, *, actor: str | None = None) -> Change:
+def reject(
+    server: Server, error: str, exception: str = REJECT, *, actor: str | None = None, kind: str = REJECTED
+) -> Change:
     """run or n → dead. Without the path of a class, the error is a reason that somebody gave."""
-    return _to_the_dead(server, error, "", EventRecord(REJECTED, error, actor, exception=exception))
+    return _to_the_dead(server, error, "", EventRecord(kind, error, actor, exception=exception))
 
 
 def bury(server: Server, error: str, *, charged: bool = False) -> Change:
@@ -184,13 +187,13 @@ def into(
     )
 
 
-def drop(server: Server, error: str, *, actor: str | None = None) -> Change:
-    """n, run or dead → y, marked by whom."""
+def drop(server: Server, error: str, *, actor: str | None = None, cancels: bool = False) -> Change:
+    """n, run or dead → y, marked by whom. ``cancels``: its holder is called to interrupt what it runs."""
     return Change(
         f"status = '{DONE}', conn_id = NULL, worker_id = NULL, available_at = {server.now}, "
         f"finished_at = {server.now}, live = NULL, error = %s",
         (error,),
-        event=EventRecord(DROPPED, error, actor),
+        event=EventRecord(DROPPED, error, actor, exception=CANCELS if cancels else None),
         in_lane="dropped",
     )
 

@@ -84,6 +84,7 @@ class Steps:
 
     def begin(self, name: str, *kinds: str) -> StoredStep | None:
         """Use a name, once in this run; return what an earlier attempt has left there, which is one of ``kinds``."""
+        self.message.refuse_if_gone("step")
         check_name(name, "a step")
         if (outer := _inside.get()) is not None and outer[0] == self.message.pk:
             raise InvalidStep(

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import sync_to_async
 
 from django_dbqueue.exceptions import InvalidMessage
-from django_dbqueue.settable.option_table import SetIn
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
 from django_dbqueue.tasks.envelopes import envelope_of
-from django_dbqueue.tasks.options import options_of, own_options, read_task_options
+from django_dbqueue.tasks.options import check_own_options, options_of
 from django_dbqueue.tasks.task import DBQueueTask
 from django_dbqueue.tasks.task_functions import check_function
 
@@ -60,8 +59,7 @@ class DBQueueBackend(BaseTaskBackend):
         if isinstance(task.priority, bool) or not isinstance(task.priority, int):
             raise InvalidTask(f"priority must be a whole number, not {task.priority!r}.")
         check_function(task)
-        if own := own_options(task):
-            read_task_options(SetIn.TASK, own, f"The task {task.module_path}")
+        check_own_options(task)
 
     def enqueue(  # type: ignore[override]
         self,
@@ -85,8 +83,8 @@ class DBQueueBackend(BaseTaskBackend):
         """
         from django_dbqueue.tasks.task_results import enqueued
 
-        if call := getattr(task, "call_options", None):
-            return self.enqueue(replace(task, call_options=None), args, kwargs, **call)  # type: ignore[call-arg]
+        if call := getattr(task, "call_options", None):  # not by self: a subclass has seen the call, and may take none
+            return DBQueueBackend.enqueue(self, replace(task, call_options=None), args, kwargs, **call)  # type: ignore[call-arg]
         self.validate_task(task)
         options = options_of(task, self.options)
         envelope = envelope_of(task, args, kwargs, options, self.alias, expires=expires, group=group)
@@ -123,12 +121,12 @@ class DBQueueBackend(BaseTaskBackend):
         from django_dbqueue.models.aliases import db_alias
 
         by_queue: dict[str, list[Any]] = {}
-        checked: set[AnyTask] = set()
+        checked: dict[int, AnyTask] = {}  # by id, since an option may have no hash
         for call in calls:
             task, args, kwargs = _parts_of(call)
-            if task not in checked:
+            if id(task) not in checked:
                 self.validate_task(task)
-                checked.add(task)
+                checked[id(task)] = task
             envelope = envelope_of(task, args, kwargs, options_of(task, self.options), self.alias)
             by_queue.setdefault(task.queue_name, []).append(envelope)
         count = 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from django.core import checks
 
 from django_dbqueue import conf
@@ -20,44 +23,44 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
     """Return what is wrong with a backend of ``TASKS``."""
     found: list[checks.CheckMessage] = []
     place = f"TASKS[{backend.alias!r}]"
+    options: dict[str, Any] = {}
     try:
-        read_task_options(SetIn.BACKEND, backend.options, f"{place}['OPTIONS']")
+        options = read_task_options(SetIn.BACKEND, backend.options, f"{place}['OPTIONS']")
     except InvalidTask as error:
         found.append(checks.Error(str(error), id="dbqueue.E021"))
+    if not conf.is_readable():
+        return found
     consumer_modules.unimportable()  # whoever asks may have imported none; what can't be is another check's error
+    return [*found, *_of_queues(backend, place, keeps_results=bool(options.get("keep_results", True)))]
+
+
+def _of_queues(backend: BaseTaskBackend, place: str, *, keeps_results: bool) -> Iterator[checks.CheckMessage]:
     consumed = functions()
     for queue in sorted(map(str, backend.queues or ANY_QUEUE)):
-        found += check_reserved(queue, place)
+        yield from check_reserved(queue, place)
     for queue in sorted(map(str, backend.queues)):
         try:
             check_queue(queue)
         except InvalidMessage as error:
-            found.append(checks.Error(f"{place}['QUEUES']: {error}", id="dbqueue.E022"))
+            yield checks.Error(f"{place}['QUEUES']: {error}", id="dbqueue.E022")
             continue
         if queue in consumed:
-            found.append(
-                checks.Error(
-                    f"The queue {queue!r} of {place} has the consumer {consumed[queue].name}, which gets its tasks.",
-                    hint="Give the consumer, or the tasks, a queue of their own.",
-                    id="dbqueue.E020",
-                )
+            yield checks.Error(
+                f"The queue {queue!r} of {place} has the consumer {consumed[queue].name}, which gets its tasks.",
+                hint="Give the consumer, or the tasks, a queue of their own.",
+                id="dbqueue.E020",
             )
-        elif conf.on_ack(queue) == conf.DELETE and backend.options.get("keep_results", True):
-            found.append(
-                checks.Warning(
-                    f"Acked messages of the queue {queue!r} are deleted, so that its tasks have no results.",
-                    hint="Set on_ack to 'keep' for it, or keep_results to 0 for its backend.",
-                    id="dbqueue.W020",
-                )
+        elif conf.on_ack(queue) == conf.DELETE and keeps_results:
+            yield checks.Warning(
+                f"Acked messages of the queue {queue!r} are deleted, so that its tasks have no results.",
+                hint="Set on_ack to 'keep' for it, or keep_results to 0 for its backend.",
+                id="dbqueue.W020",
             )
-    found += (
-        checks.Warning(
-            f"{place} takes any queue, and tasks that name none go to {queue!r}: the consumer "
-            f"{consumed[queue].name} gets them.",
-            hint="Give the consumer a queue of its own, or name the queues of the tasks in QUEUES.",
-            id="dbqueue.W022",
-        )
-        for queue in (() if backend.queues else ANY_QUEUE)
-        if queue in consumed
-    )
-    return found
+    for queue in () if backend.queues else ANY_QUEUE:
+        if queue in consumed:
+            yield checks.Warning(
+                f"{place} takes any queue, and tasks that name none go to {queue!r}: the consumer "
+                f"{consumed[queue].name} gets them.",
+                hint="Give the consumer a queue of its own, or name the queues of the tasks in QUEUES.",
+                id="dbqueue.W022",
+            )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django_dbqueue.codecs import MAX_DEPTH
-from django_dbqueue.value_types import TYPED
+from django_dbqueue.value_types import TYPED, refuse_subclass
 
 _SCALARS: Final = TYPED | {str, int, float, bool, type(None)}
 _LEAST: Final = 2
@@ -61,7 +61,7 @@ class _Walk:
     def _copied(self, value: object, depth: int) -> Any:
         if isinstance(value, Mapping):
             self._enter(len(value), depth)
-            return {self.copy(key, depth + 1): self._part(part, depth) for key, part in value.items()}
+            return {self._part(key, depth): self._part(part, depth) for key, part in value.items()}
         if isinstance(value, bytes):
             try:
                 return value.decode()
@@ -72,6 +72,7 @@ class _Walk:
         if isinstance(value, Sequence):
             self._enter(len(value), depth)
             return [self._part(part, depth) for part in value]
+        refuse_subclass(value)
         raise TypeError(f"Unsupported type: {type(value)}")
 
     def _part(self, part: object, depth: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from django.core.signals import setting_changed
 from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules.declarations import Missed, of_function
+from django_dbqueue.settable.kinds import shown
 from django_dbqueue.settable.option_table import OPTIONS_OF, SetIn, read_options
 from django_dbqueue.tasks.compat import InvalidTask, Task
 
@@ -28,8 +29,8 @@ GroupOf = str | Callable[..., str | None]
 
 ATTRIBUTE: Final = "_dbqueue_task_options"
 """Where ``task_options`` leaves what it was given, on the function."""
-scheduled_paths: Final[set[str]] = set()
-"""Dotted paths of functions with a cron."""
+scheduled_paths: Final[dict[str, str]] = {}
+"""Dotted paths of functions with a cron, and the modules that they are in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,27 @@ class TaskOptions:
     backoff: BackoffInSeconds | None = None
     lease: float | None = None
     timeout: float | None = None
+    interruptible: bool | None = None
     transactional: bool = False
     keep_results: float | None = None
     group: GroupOf | None = None
 
+    @property
+    def is_about_its_run(self) -> bool:
+        """Whether it sets what must hold while it runs."""
+        return self.timeout is not None or self.interruptible is not None
+
     def over(self, of_queue: conf.QueueOptions) -> conf.QueueOptions:
         """Return what holds for the task's messages, whose queue has these options, once they are claimed."""
-        changes: dict[str, Any] = {} if self.timeout is None else {"timeout": self.timeout}
+        own = {"timeout": self.timeout, "interruptible": self.interruptible}
+        changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
         if self.backoff is not None and not callable(self.backoff):
             changes |= {"backoff": self.backoff, "backoff_max": max(self.backoff, of_queue.backoff_max)}
         return replace(of_queue, **changes) if changes else of_queue
 
 
 NAMES: Final = tuple(each.name for each in fields(TaskOptions))
+_OF_BACKEND: Final = "OPTIONS of the backend"
 _DEFAULTS: Final = {
     name: OPTIONS_OF[SetIn.BACKEND][name].default for name in NAMES if not OPTIONS_OF[SetIn.BACKEND][name].of_queue
 }
@@ -67,6 +76,7 @@ class TaskKeywords(TypedDict, total=False):
     backoff: Backoff | None
     lease: float | timedelta | None
     timeout: float | timedelta | None
+    interruptible: bool
     transactional: bool
     keep_results: float | timedelta | None
     group: GroupOf | None
@@ -95,6 +105,8 @@ def task_options(**options: Unpack[TaskKeywords]) -> Callable[[Function], Functi
 
 def read_task_options(place: SetIn, options: Mapping[str, Any], called: str) -> dict[str, Any]:
     """Return options of a task as they are used; InvalidTask says, of ``called``, which can't be, and why."""
+    if not isinstance(options, Mapping):
+        raise InvalidTask(f"{called} must be a dict of options, not {shown(options)}.")
     try:
         if place is SetIn.TASK:
             of_function("It", "tasks", options)
@@ -110,12 +122,29 @@ def read_task_options(place: SetIn, options: Mapping[str, Any], called: str) -> 
 def note_schedule(function: Callable[..., object], cron: str | None) -> None:
     """Note that a function has a cron, if it has: workers look for it by its path, as for every task."""
     if cron is not None and "<locals>" not in function.__qualname__:  # no task, as @task says
-        scheduled_paths.add(f"{function.__module__}.{function.__qualname__}")
+        scheduled_paths[f"{function.__module__}.{function.__qualname__}"] = function.__module__
 
 
 def own_options(task: AnyTask) -> dict[str, Any]:
     """Return what a task's own keywords set."""
     return {name: value for name in OPTIONS_OF[SetIn.TASK] if (value := getattr(task, name, None)) is not None}
+
+
+def check_own_options(task: AnyTask) -> None:
+    """Raise InvalidTask unless what the task's own keywords set can be: each ``enqueue()`` and ``using()`` asks."""
+    if not (own := own_options(task)):
+        return
+    called = f"The task {task.module_path}"
+    try:
+        _fit(called, tuple((name, type(value), value) for name, value in own.items()))
+    except TypeError:  # it can't be remembered
+        read_task_options(SetIn.TASK, own, called)
+
+
+@lru_cache(maxsize=10_000)
+def _fit(called: str, own: tuple[tuple[str, type, Any], ...]) -> None:
+    """Check them once: to read a cron takes longer than to store a message. 1 and True are equal, so types count."""
+    read_task_options(SetIn.TASK, {name: value for name, _, value in own}, called)
 
 
 def schedule_of(task: AnyTask) -> dict[str, object] | None:
@@ -127,14 +156,18 @@ def schedule_of(task: AnyTask) -> dict[str, object] | None:
 def options_of(task: AnyTask, backend_options: dict[str, Any]) -> TaskOptions:
     """Return what holds for a task: what the task says, then its queue, then its backend."""
     own = tuple((name, value) for name in NAMES if (value := getattr(task, name, None)) is not None)
-    general = tuple((name, backend_options[name]) for name in NAMES if name in backend_options)
-    return _resolved(task.func, own, task.queue_name, general)
+    try:
+        general = tuple((name, backend_options[name]) for name in NAMES if name in backend_options)
+        return _resolved(task.func, own, task.queue_name, general)
+    except TypeError:  # no dict, or what can't be remembered: a list, or a callable that compares by its fields
+        read_task_options(SetIn.BACKEND, backend_options, _OF_BACKEND)  # which says what can't be
+        return _resolved.__wrapped__(task.func, own, task.queue_name, general)
 
 
 @cache
 def _resolved(function: Callable[..., object], own: Pairs, queue: str, general: Pairs) -> TaskOptions:
     of_queue = getattr(settings, conf.NAME, {}).get("QUEUES", {}).get(queue, {})
-    chosen = _DEFAULTS | read_task_options(SetIn.BACKEND, dict(general), "OPTIONS of the backend")
+    chosen = _DEFAULTS | read_task_options(SetIn.BACKEND, dict(general), _OF_BACKEND)
     for word, name in _OF_QUEUE.items():
         if word in of_queue:  # what the message doesn't set is the queue's when it is claimed
             chosen.pop(name, None)

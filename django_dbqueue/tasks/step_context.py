@@ -48,6 +48,10 @@ class StepContext(TaskContext):  # type: ignore[misc, type-arg]  # as Django 6.0
         """The names of the steps that are done, in order of time."""
         return self.message.steps_done  # type: ignore[no-any-return]
 
+    def remaining(self) -> float | None:
+        """Return for how many seconds the task may still run, as ``message.remaining`` does."""
+        return self.message.remaining()  # type: ignore[no-any-return]
+
     def results(self) -> list[Json]:
         """Return what the messages of its flow that this one waited for have returned, as ``message.results`` does."""
         return self.message.results()  # type: ignore[no-any-return]

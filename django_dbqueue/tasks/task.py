@@ -27,6 +27,7 @@ class DBQueueTask(AnyTask):
     backoff: Backoff | None = None
     lease: float | timedelta | None = None
     timeout: float | timedelta | None = None
+    interruptible: bool | None = None
     transactional: bool | None = None
     keep_results: float | timedelta | None = None
     group: GroupOf | None = None

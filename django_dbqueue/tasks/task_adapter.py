@@ -124,7 +124,7 @@ class TaskAdapter:
         if known.expires is not None and message.claimed_at > known.expires:
             delivery.when_ended = partial(send_end, delivery.claim.id)
             return Verdict("drop", error=f"{EXPIRED}it was not to be run after {known.expires.isoformat()}.")
-        if known.options.timeout is not None or delivery.options.timeout is not None:
+        if known.options.is_about_its_run or delivery.options.timeout is not None:
             delivery.hold_to(known.options.over(delivery.options))
         run = self._runs[delivery] = Run(delivery, known)
         run.start()
@@ -138,7 +138,7 @@ class TaskAdapter:
     def judge(self, delivery: Delivery, error: BaseException) -> Verdict:
         """Return the verdict that follows from what ``run`` raised."""
         run = self._runs.pop(delivery, None)
-        if isinstance(error, Suspended):
+        if isinstance(error, Suspended) or delivery.cancelled_at is not None:
             return decided(delivery, error)
         if run is not None:
             delivery.hold_to(run.known.options.over(delivery.options))

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Final
 
+from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import Error
 
@@ -21,7 +22,7 @@ from django_dbqueue.exceptions import ResultForgotten, UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Message, MessageEvent, Result, Worker
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.archived_message import outcome_of
-from django_dbqueue.statements.events_sql import ATTEMPTS, RESULT_FORGOTTEN
+from django_dbqueue.statements.events_sql import ATTEMPTS, CANCELLED, RESULT_FORGOTTEN
 from django_dbqueue.states.table import Stage
 from django_dbqueue.tasks.compat import (
     AnyResult,
@@ -79,6 +80,17 @@ class StoredResult(AnyResult):
                 "keep_results was over."
             )
         return value
+
+    def cancel(self, reason: str = "by its sender", *, by: str | None = None) -> None:
+        """Cancel the task: FAILED, and interrupted if it runs. NotCancelled says of one that has ended, how.
+
+        It joins the caller's transaction. ``by`` is the person who does it. This object stays as it was: refresh it.
+        """
+        Message.objects.cancel(int(self.id), reason=reason, by=by, using=db_alias(Message))
+
+    async def acancel(self, reason: str = "by its sender", *, by: str | None = None) -> None:
+        """Run ``cancel`` from async code."""
+        await sync_to_async(self.cancel)(reason, by=by)
 
     def __repr__(self) -> str:
         unread = isinstance(self._enqueued_at, Message)
@@ -198,7 +210,7 @@ def result_of(row: Any, task: AnyTask, alias: str, using: str) -> AnyResult:
     message_id = row.pk if isinstance(row, Message) else row.message_id
     status, (args, kwargs) = _status(row), _readable_arguments(row)
     attempts = _attempts(message_id, using) if row.read_count or row.error or row.crashes else []
-    workers = [each.worker or "" for each in attempts]
+    workers = [each.worker or "" for each in attempts if each.worker or each.kind != CANCELLED]
     last = row.claimed_at
     if status in (TaskResultStatus.RUNNING, TaskResultStatus.SUCCESSFUL):
         workers.append(_worker(row, using))

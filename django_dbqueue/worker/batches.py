@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 from django.db import Error
 
 from django_dbqueue.consumers.unrun import refuse_unrun
-from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.exceptions import LeaseLost, MessageCancelled
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import ACK, Verdict, in_one_commit, prepare, verdict_after
+from django_dbqueue.worker.interruption import interruptible
 from django_dbqueue.worker.raised import forget_variables
 from django_dbqueue.worker.thread_connections import leave_clean, leave_demoted
 
@@ -52,7 +53,9 @@ def execute_batch(deliveries: Sequence[Delivery]) -> list[Ended]:
     """Run the handler in this thread; raise nothing, and leave no transaction open."""
     leave_demoted()
     try:
-        return attempt_batch(deliveries, _forgetting_variables)
+        return interruptible(deliveries, lambda: attempt_batch(deliveries, _forgetting_variables))
+    except MessageCancelled as error:
+        return _failed(deliveries, error)
     finally:
         leave_clean()
 
@@ -110,6 +113,11 @@ def _in_parts(deliveries: Sequence[Delivery], within: Within) -> list[Ended]:
     parts = [list(deliveries)]
     while parts:
         part = parts.pop()
+        if cancelled := [each for each in part if each.cancelled_at is not None]:
+            ended += _failed(cancelled, MessageCancelled())
+            part = [each for each in part if each.cancelled_at is None]
+            if not part:
+                continue
         if behind := _behind_a_failure(part, ended):
             ended += behind
             part = [each for each in part if each not in {one.delivery for one in behind}]
@@ -132,8 +140,8 @@ def _in_parts(deliveries: Sequence[Delivery], within: Within) -> list[Ended]:
 
 
 def _is_no_ones_fault(part: Sequence[Delivery], error: BaseException) -> bool:
-    """Return whether halves would fail as well: the time is over, or the connection is gone."""
-    if any(delivery.timed_out for delivery in part):
+    """Return whether halves would fail as well: the time is over, all are cancelled, or the connection is gone."""
+    if any(delivery.timed_out for delivery in part) or all(each.cancelled_at is not None for each in part):
         return True
     connection = part[0].session.connection
     return isinstance(error, Error) and (connection.connection is None or not connection.is_usable())

@@ -54,7 +54,7 @@ class Board:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._base = len(COUNTERS) + 6
+        self._base = len(COUNTERS) + 7
         self._cells = memoryview(mmap.mmap(-1, 8 * (self._base + _CELLS * capacity))).cast("q")
         self._free = list(range(capacity))
         self._capacity = capacity
@@ -125,6 +125,15 @@ class Board:
     def note_retirement(self, stage: Retirement) -> None:
         """Note how far the child has retired (in the child; in the supervisor after its death)."""
         self._cells[self._base - 6] = max(self._cells[self._base - 6], int(stage))
+
+    @property
+    def tidies_at(self) -> float | None:
+        """Return when the child in this place is to tidy next, in seconds of the monotonic clock; None: it decides."""
+        return self._cells[self._base - 7] / 1000 or None
+
+    @tidies_at.setter
+    def tidies_at(self, moment: float | None) -> None:
+        self._cells[self._base - 7] = round((moment or 0.0) * 1000)
 
     def occupy(self, claim: Claim, over_at: float | None = None) -> int:
         """Note that this message is about to start, and when it times out; return its slot."""

@@ -15,6 +15,7 @@ from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.worker import last_words
 from django_dbqueue.worker.async_side import AsyncSide
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.cancellations import Cancellations
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.drain import is_drained
@@ -76,11 +77,15 @@ class ChildLoop:
         self._handover = Handover(holding)
         self._async_side = AsyncSide(
             options, consumers, board, holding, self._handover, detachment,
-            ends_at=self._ends_at, failed=self._replace_at_once, changed=self.wake,
+            ends_at=self._ends_at, failed=self._replace, changed=self.wake,
         )  # fmt: skip
-        self._timeouts = Timeouts(consumers.values(), holding, board, self._replace)
         self._late_claims = LateClaims(session, queues, seat.worker_id, holding, board)
-        self._maintenance = Maintenance(session, queues)
+        self._watches: tuple[Periodic, ...] = (
+            Timeouts(consumers.values(), holding, board, self._replace),
+            Cancellations(holding, options.grace, self._replace),
+            self._late_claims,
+        )
+        self._maintenance = Maintenance(session, queues, board)
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._recycling = Recycling(options, board, share, predecessor)
         self._feeder = Feeder(
@@ -88,7 +93,6 @@ class ChildLoop:
             idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
-        self._watches: tuple[Periodic, ...] = (self._async_side, self._timeouts, self._late_claims)
         self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
         self._seat, self._rest = seat, Rest(seat, options, self._handover, self._maintenance, self._timetable)
         self._trouble = Trouble(session)
@@ -137,9 +141,7 @@ class ChildLoop:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
         signal.signal(signal.SIGTERM, self.stop)
         sys.setswitchinterval(min(TURN, sys.getswitchinterval()))
-        start_threads(
-            self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
-        )
+        start_threads(self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace)
         self._async_side.start()
         self._listener = Listener.start_where_possible(self._session, self._queues, self.wake)
         self._rest.listen(self._listener)
@@ -188,22 +190,22 @@ class ChildLoop:
             self._connect()
         self._settler.release(self._holding.cut_off())
         self._settler.flush_all_but_acks()  # acks share the commit of the next claim
-        self._timeouts.run(now)
-        self._late_claims.run(now)
+        for watch in self._watches:
+            watch.run(now)
         self._recycling.run(now, self._feeder)
         if self._feeder.is_starved and not self._is_replaced:
             logger.error("not even one message fits into the memory that is left; another child takes over")
             self._replace()
-        if self._releases(now):
+        if releases := self._releases(now):
             self._settler.release(self._feeder.give_up())
-        else:
+        if not self._is_leaving:
             # before maintenance checks what is ready, because it may enqueue
             self._timetable.added = self._maintenance.idle_poll.added
             self._timetable.run(now)
             if self._maintenance.is_due(now):
                 self._settler.flush()  # and don't wait for anything that may take long
                 self._maintenance.run(now)
-            if self._recycling.may_claim:
+            if self._recycling.may_claim and not releases:
                 self._claim(now)
         self._settler.flush()
 
@@ -223,9 +225,8 @@ class ChildLoop:
             return hung and not (len(self._settler) or self._handover)
         if len(self._holding) or len(self._settler) or self._handover:
             return False
-        if self._stopping or self._recycling.exit_code is not None or self._feeder.has_claimed_all:
-            return True
-        return self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due)
+        ends = self._stopping or self._recycling.ends(self._feeder, self._maintenance)
+        return ends or (self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due))
 
     def _is_calm(self, now: float) -> bool:
         """Return whether there is nothing to do but to wait for messages, and none has come for a while."""
@@ -239,28 +240,29 @@ class ChildLoop:
         return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline)
 
     def _releases(self, now: float) -> bool:
-        return self._stopping or self._is_replaced or self._recycling.releases(now)
+        return self._is_leaving or self._recycling.releases(now)
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self._stopping or self._is_replaced
 
     @property
     def _is_replaced(self) -> bool:
         return self._replace_deadline < math.inf
 
-    def _replace_at_once(self) -> None:
-        self._replace()
-        self._handover.ring()
-
     def _replace(self) -> None:
         """Claim no more, let running handlers finish, then exit so that another child takes over."""
         if not self._is_replaced:
             self._replace_deadline = time.monotonic() + self._options.grace
+            self._handover.ring()
 
     # -- waiting ------------------------------------------------------------------------------------------
 
     def _until_next(self, now: float) -> float:
         """Return for how long nothing will be due, if nothing arrives."""
-        parts = self._watches
-        if not self._releases(now):
-            parts += (*self._upkeep, self._feeder) if self._recycling.may_claim else self._upkeep
+        parts = (self._async_side, *self._watches, *(() if self._is_leaving else self._upkeep))
+        if self._recycling.may_claim and not self._releases(now):
+            parts += (self._feeder,)
         return max(0.0, min(self._recycling.until_next(now), *(part.until_next(now) for part in parts)))
 
     def _wait(self, seconds: float) -> None:

@@ -37,11 +37,15 @@ from django_dbqueue.worker.sync_threads import Calls, SyncThreads
 
 INTERRUPTED: Final = "Interrupted: the worker was stopped before the handler returned."
 
-Reason = Literal["its timeout", "its lost lease", "the stop of its child", "the reload of its worker"]
+Reason = Literal[
+    "its timeout", "its lost lease", "its cancellation", "the stop of its child", "the reload of its worker"
+]
 TIMEOUT: Final[Reason] = "its timeout"
 LOST: Final[Reason] = "its lost lease"
+CANCEL: Final[Reason] = "its cancellation"
 STOP: Final[Reason] = "the stop of its child"
 RELOAD: Final[Reason] = "the reload of its worker"
+_CLAIM_GONE: Final = (LOST, CANCEL)
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -75,7 +79,7 @@ class CoroutineJob:
     def verdict_after(self, error: BaseException) -> Verdict:
         """Return what follows from what has ended the handler."""
         forget_variables(error)
-        if self.reason == LOST:
+        if self.reason in _CLAIM_GONE:
             return NOTHING
         if self.reason == STOP and isinstance(error, asyncio.CancelledError):
             return Verdict("cut off", error=INTERRUPTED)
@@ -251,7 +255,7 @@ class EventLoop:
         """Decode the message and run its handler; raise nothing."""
         delivery, message = job.delivery, job.delivery.message
         try:
-            message.release_pause = RELEASE_PAUSE
+            message.release_pause, message.over_at = RELEASE_PAUSE, delivery.over_at
             if "body" not in message.__dict__:
                 await sync_to_async(read)(delivery)
             message.decode_now()
@@ -261,7 +265,7 @@ class EventLoop:
             verdict = acked(delivery, returned)
         except BaseException as error:
             return job.verdict_after(error)
-        return NOTHING if job.reason == LOST else verdict
+        return NOTHING if job.reason in _CLAIM_GONE else verdict
 
     def _after_fork(self) -> None:
         """Let the copy of a handler that forked run to its end, but no other coroutine: the parent runs those."""

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from django_dbqueue import signals
 from django_dbqueue.claims.claim_rows import Claimed
@@ -16,6 +16,9 @@ from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.spent import is_spent
+
+CANCEL: Final = "cancel"
+"""What a claim was lost by, if its message was cancelled."""
 
 
 class Followers:
@@ -47,9 +50,13 @@ class Delivery:
     finished: bool = field(default=False, init=False)
     timed_out: bool = field(default=False, init=False)
     abandoned: bool = field(default=False, init=False)
-    """Its coroutine was cancelled and still runs; its lease is extended no more."""
+    """Its handler was cancelled, or interrupted, and still runs; the lease of a coroutine is extended no more."""
     cancels: bool = field(default=False, init=False)
     """Its handler runs in a thread's own event loop, which cancels it at its timeout."""
+    cancelled_at: float | None = field(default=None, init=False)
+    """When this child learned that its message was cancelled, if it was."""
+    call: Any = field(default=None, init=False)
+    """The call of a handler in a thread in which it is now (``interruption.Call``)."""
     superseded: bool = field(default=False, init=False)
     """This child has claimed the message again, so this claim of it is lost."""
     ack_sent: bool = field(default=False, init=False)
@@ -105,6 +112,8 @@ class Delivery:
         """Let these options hold from now on: its own, which are known when it was decoded."""
         if options is not self.options:
             self.options = options
+            if self.started_at is not None:
+                self.message.over_at = self.over_at
             if self.when_held_to is not None:
                 self.when_held_to(self)
 
@@ -129,12 +138,34 @@ class Delivery:
         made = self.claimed.made
         return self.superseded or (made is not None and bool(made.lease_lost))
 
+    def cut_followers(self, *shelves: deque[Delivery]) -> list[Delivery]:
+        """Return those that were to follow it, also from shelves on which they wait to begin; they follow no more."""
+        if self.followers is None:
+            return []
+        row = self.followers
+        cut: list[Delivery] = []
+        for shelf in shelves:
+            behind = [each for each in shelf if each.followers is row and each is not self]
+            for each in behind:
+                shelf.remove(each)
+            cut += behind
+        cut += row.waiting
+        row.waiting.clear()
+        return cut
+
     def lose(self, verb: str) -> None:
         """Tell the handler and any listeners, once, that the claim is lost; ``verb`` is what discovered it."""
         message = self.message
+        message.is_gone = True
         if not message.lease_lost:
             message.lease_lost = True
             signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
+
+    def cancel(self, why: str) -> None:
+        """Note, before anything else can see it, that its message was cancelled, and tell the handler."""
+        self.message.cancelled = why
+        self.cancelled_at = time.monotonic()
+        self.lose(CANCEL)
 
     @property
     def over_at(self) -> float | None:
@@ -144,7 +175,7 @@ class Delivery:
 
     @property
     def hangs(self) -> bool:
-        """Return whether it timed out in a thread, which can't be ended, or its coroutine doesn't end."""
+        """Return whether it timed out in a thread, which can't be ended, or was cancelled and doesn't end."""
         return self.abandoned or (self.timed_out and not self.consumer.is_async)
 
     @property

@@ -24,6 +24,7 @@ from django_dbqueue.lifecycle.result_rows import OversizedResult, keep
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.retry import is_victim
 from django_dbqueue.worker.delivery import Delivery
+from django_dbqueue.worker.interruption import interruptible
 from django_dbqueue.worker.lent_threads import in_own_loop
 from django_dbqueue.worker.payloads import read
 from django_dbqueue.worker.raised import forget_variables
@@ -60,7 +61,7 @@ def execute(delivery: Delivery) -> Verdict:
     """Run the handler in this thread and return the verdict; raise nothing, and leave no transaction open."""
     leave_demoted()
     try:
-        return attempt(delivery)
+        return interruptible([delivery], lambda: attempt(delivery))
     except BaseException as error:
         forget_variables(error)
         return verdict_after(delivery, error)
@@ -78,6 +79,8 @@ def prepare(delivery: Delivery) -> None:
     """Read what the claim has left of the message, and decode it; raise whatever keeps the handler from having it."""
     message = delivery.message
     message.release_pause = RELEASE_PAUSE
+    if delivery.options.timeout is not None:
+        message.over_at = delivery.over_at
     read(delivery)
     message.decode_now()
 
@@ -102,7 +105,7 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
 
 def decided(delivery: Delivery, error: BaseException) -> Verdict:
     """Return what follows from an error; whatever the error raises when inspected is raised."""
-    if isinstance(error, Suspended) and error.message_id == delivery.claim.id:
+    if delivery.cancelled_at is not None or (isinstance(error, Suspended) and error.message_id == delivery.claim.id):
         return NOTHING
     if isinstance(error, UndecodableMessage | InvalidStep | InvalidFlow | OversizedResult):
         return Verdict("reject", error=error_text(error) or "", exception=class_path(error))
@@ -204,9 +207,13 @@ def _call_async(delivery: Delivery) -> object:
 
 
 def timed_out(consumer: Consumer, options: QueueOptions, message: Message) -> str:
-    """Say that the handler of a message, or the task that it is, ran too long."""
+    """Say that the handler of a message, or the task that it is, ran too long.
+
+    The timeout may be unknown: a task that is another one by now, or gone, where the supervisor looks for it.
+    """
     task = None if consumer.runner is None else consumer.runner.name_of(message.headers_text)
-    return f"TimedOut: {task or consumer.name} ran longer than its timeout of {options.timeout:g} s"
+    length = "" if options.timeout is None else f" of {options.timeout:g} s"
+    return f"TimedOut: {task or consumer.name} ran longer than its timeout{length}"
 
 
 def backoff(options: QueueOptions, read_count: int) -> float:

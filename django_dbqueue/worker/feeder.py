@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Set
@@ -59,7 +60,7 @@ class Feeder:
         self.left = share  # how many more messages this child may start (None: no limit)
         self._claimers = deque(
             Claimer(Message, options.session, name, worker_id, options.most_bytes, in_a_row=in_a_row(*chosen))
-            for name, chosen in self._consumers.items()
+            for name, chosen in random.sample([*self._consumers.items()], len(consumers))  # each child may end soon
         )
         self._bursts = {
             name: Bursts(options.session, name)
@@ -91,7 +92,7 @@ class Feeder:
     @property
     def has_room(self) -> bool:
         """Return whether a thread, or the event loop, could begin more than is held."""
-        return have_room(self._lanes, self._loads())
+        return have_room(self._lanes.values(), self._holding.snapshot())
 
     @property
     def is_calm(self) -> bool:

@@ -82,11 +82,13 @@ class Finisher:
         """Let go of a delivery of which the database refused to record any end: its lease ends."""
         delivery.when_ended = None
         self._holding.drop(delivery)
+        self._holding.let_none_follow(delivery)
 
     def other(self, delivery: Delivery, verdict: Verdict, *, held: bool) -> None:
-        """Finish a delivery whose verdict was no ack, and was settled if its claim was still ``held``."""
+        """Finish a delivery whose end was no ack, and was settled if its claim was still ``held``."""
         message = delivery.message
         self._holding.drop(delivery)
+        self._holding.let_none_follow(delivery)
         if verdict.verb != "drop" or not held:
             delivery.when_ended = None
         if not held:

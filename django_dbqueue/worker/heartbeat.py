@@ -11,17 +11,15 @@ from functools import partial
 from typing import Final
 
 from django.db import Error
-from django.db.models import Q
 
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
 from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, BEAT_RESTING, Presence
-from django_dbqueue.models import Message
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
-from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker import last_words
+from django_dbqueue.worker.cancellations import announce_lost
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
 from django_dbqueue.worker.sleepers import Seat
@@ -51,6 +49,7 @@ class Heartbeat(threading.Thread):
         self._presence = presence
         self._holding = holding
         self._seat = seat
+        self._checks_again = False
         self._orphaned = orphaned
         self._parent = os.getppid()
         self._over = False
@@ -85,8 +84,8 @@ class Heartbeat(threading.Thread):
     def _turn(self) -> None:
         if os.getppid() != self._parent:
             self._orphaned()
-        for due in (self._extend_due, self._beat_if_due):  # one that keeps failing doesn't hold up the other
-            self._try(due)
+        for due in (self._extend_due, self._beat_if_due, self._check_if_called):
+            self._try(due)  # one that keeps failing doesn't hold up the others
         self._stirred.wait(_AFTER_TROUBLE if self._troubles else self._nap())
         self._stirred.clear()
 
@@ -144,6 +143,17 @@ class Heartbeat(threading.Thread):
             self._presence.beat(held=held, every=every)
         self._spoke_at = self._beat_at = now
 
+    def _check_if_called(self) -> None:
+        """Check all that is held; and once more at the next turn, for a claim whose reply was on its way.
+
+        What this child has lost already, because it claimed the message again, may have been cancelled before that.
+        """
+        if not (self._presence.is_called or self._checks_again):
+            return
+        for part in chunks((each for each in self._holding.snapshot() if each.cancelled_at is None), MAX_IDS):
+            announce_lost(self._session, part)
+        self._checks_again, self._presence.is_called = self._presence.is_called, False
+
     def _extend_due(self) -> None:
         now = time.monotonic()
         due = [
@@ -183,16 +193,4 @@ def extend(session: DjangoSession, deliveries: list[Delivery]) -> None:
     )
     missing = [delivery for delivery in deliveries if delivery.claim.id not in extended]
     if missing:
-        _announce_lost(session, missing)
-
-
-def _announce_lost(session: DjangoSession, deliveries: list[Delivery]) -> None:
-    rows = Message.objects.using(session.using).filter(pk__in=[delivery.claim.id for delivery in deliveries])
-    # An ack keeps the worker in the row: the handler's own commit came a moment earlier, and that is no loss
-    ours = rows.filter(Q(status=RUNNING) | Q(status=DONE, worker_id__isnull=False))
-    tokens = dict(ours.values_list("pk", "claim_token"))
-    for delivery in deliveries:
-        message = delivery.message
-        if message.settled or delivery.finished or tokens.get(message.pk) == message.claim.token:
-            continue
-        delivery.lose("extend")
+        announce_lost(session, missing)

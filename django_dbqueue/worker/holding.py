@@ -24,15 +24,6 @@ class Load(NamedTuple):
     waiting: int
 
 
-def _cut_from(delivery: Delivery) -> list[Delivery]:
-    """Return those that were to follow it, and follow no more."""
-    if delivery.followers is None:
-        return []
-    cut = list(delivery.followers.waiting)
-    delivery.followers.waiting.clear()
-    return cut
-
-
 class Holding:
     """The registry of deliveries; threads take from its shelf, the main thread fills it.
 
@@ -100,7 +91,7 @@ class Holding:
             superseded = [before[each.claim.id] for each in deliveries if each.claim.id in before]
             for old in superseded:
                 old.superseded = True
-                self._cut += _cut_from(old)
+                self._cut += old.cut_followers(self._shelf, self._async_shelf)
             before.update({each.claim.id: each for each in deliveries})
             self._superseded += [old for old in superseded if old.started_at is not None]
             if superseded:
@@ -187,7 +178,7 @@ class Holding:
 
     def _start(self, delivery: Delivery, *, patience: float = 0.0) -> Delivery | None:
         if delivery.is_lost:
-            self._cut += _cut_from(delivery)
+            self._cut += delivery.cut_followers()
             self._forget(delivery)
             return None
         delivery.started_at = began = time.monotonic()
@@ -225,7 +216,7 @@ class Holding:
         with self._lock:
             waiting = [*self._shelf, *self._async_shelf]
             for each in self._all.values():
-                waiting += _cut_from(each)
+                waiting += each.cut_followers()
             self._shelf.clear()
             self._async_shelf.clear()
             return waiting
@@ -265,7 +256,7 @@ class Holding:
         with self._changed:
             followers.active -= 1
             if not goes_on:
-                self._cut += _cut_from(delivery)
+                self._cut += delivery.cut_followers()
             elif followers.waiting and not followers.active:
                 followers.active = 1
                 shelf = self.shelf(delivery)
@@ -274,9 +265,12 @@ class Holding:
                 shelf.append(followers.waiting.popleft())
 
     def let_none_follow(self, delivery: Delivery) -> None:
-        """Cut off those that were to follow one whose claim was found to be lost: it runs again, before them."""
+        """Cut off those that were to follow one that did not end well after all, and have not begun.
+
+        Its claim was found to be lost, or its ack was refused: it runs again, before them, or holds its group.
+        """
         with self._changed:
-            self._cut += _cut_from(delivery)
+            self._cut += delivery.cut_followers(self._shelf, self._async_shelf)
 
     def cut_off(self) -> list[Delivery]:
         """Return those that were to follow one that did not end well, or was lost; they stay held until dropped."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from django_dbqueue.consumers.registry import Kind
+from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Load
 from django_dbqueue.worker.worker_options import WorkerOptions
 
@@ -41,10 +42,6 @@ class Lane:
             return load.running + load.waiting > self.width or self.want(load, 0, fitting) <= 0
         return load.waiting >= self._least or load.held >= self.most
 
-    def threads_of(self, load: Load) -> float:
-        """Return how many threads, or coroutines, what is held takes at once."""
-        return load.held * self.width / self._least
-
     def idle(self, load: Load) -> int:
         """Return how many more could begin at once."""
         return max(0, (self.width if self.is_async else self._least) - load.held)
@@ -62,11 +59,12 @@ class Lane:
         return 0 if soon_enough else want
 
 
-def have_room(lanes: Mapping[Kind, Lane], loads: Mapping[Kind, Load]) -> bool:
-    """Return whether a thread, or the event loop, could begin more than is held. Lists share the threads."""
-    for is_async in (False, True):
-        alike = {kind: lane for kind, lane in lanes.items() if lane.is_async is is_async}
-        busy = sum(lane.threads_of(loads[kind]) for kind, lane in alike.items())
-        if any(busy <= lane.width - 1 for lane in alike.values()):
-            return True
-    return False
+def have_room(lanes: Iterable[Lane], held: Iterable[Delivery]) -> bool:
+    """Return whether a thread, or the event loop, could begin more than is held. A list takes a thread, full or not.
+
+    What has ended counts until it is settled: else a successor would work beside a child that has nothing left to run.
+    """
+    busy = {False: 0.0, True: 0.0}
+    for each in held:
+        busy[each.consumer.is_async] += 1 / each.batch_size
+    return any(busy[lane.is_async] < lane.width - 0.5 for lane in lanes)  # halfway: a list is a sum of its parts

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from asgiref.sync import async_to_sync
@@ -61,18 +63,29 @@ def in_own_loop(delivery: Delivery, work: Callable[[], Coroutine[Any, Any, Resul
     scopes: list[asyncio.Timeout] = []
 
     async def run() -> Result:
-        asyncio.get_running_loop().set_default_executor(threads)
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        loop.set_default_executor(threads)
+        if call is not None and task is not None:
+            call.cancel = partial(_cancel, loop, task)
         async with asyncio.timeout(left) as scope:
             scopes.append(scope)
             return await work()
 
+    call = delivery.call
     delivery.cancels = left is not None
     try:
         with LentThreads() as threads:
             returned = async_to_sync(run)()
     finally:
+        if call is not None:
+            call.cancel = None
         was_cancelled = any(scope.expired() for scope in scopes)
         delivery.timed_out = delivery.timed_out or was_cancelled
     if was_cancelled:
         raise TimeoutError
     return returned
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    with suppress(RuntimeError):  # it has just ended
+        loop.call_soon_threadsafe(task.cancel)

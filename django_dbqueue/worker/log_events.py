@@ -72,6 +72,17 @@ def ended(ends: Iterable[tuple[Delivery, Verdict]]) -> None:
                 )  # fmt: skip
 
 
+def cancelled(delivery: Delivery, why: str) -> None:
+    """Log that something which this worker holds was cancelled, by whom and why."""
+    message = delivery.message
+    when = "before it began" if delivery.started_at is None else f"while {delivery.name} runs it"
+    _log(
+        logging.WARNING, "cancelled", "message %s of %s was cancelled %s (%s)",
+        message.pk, message.queue, when, _first_line(why),
+        queue=message.queue, message_id=message.pk, handler=delivery.name,
+    )  # fmt: skip
+
+
 def _log(
     level: int, event: str, text: str, *args: object, raised: BaseException | None = None, **fields: object
 ) -> None:
@@ -127,6 +138,8 @@ def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: object) 
 
 
 def _lease_lost(*, queue: str, message_id: int, verb: str, **_: object) -> None:
+    if verb == "cancel":  # ``cancelled`` has more to say
+        return
     _log(
         logging.WARNING, "lease_lost", "%s of message %s of %s refused: its claim was lost", verb, message_id, queue,
         queue=queue, message_id=message_id, verb=verb,

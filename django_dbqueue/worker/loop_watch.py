@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from django_dbqueue.worker.board import Board, SlotState
-from django_dbqueue.worker.coroutines import LOST, RELOAD, STOP, TIMEOUT, CoroutineJob, EventLoop
+from django_dbqueue.worker.coroutines import CANCEL, LOST, RELOAD, STOP, TIMEOUT, CoroutineJob, EventLoop
 from django_dbqueue.worker.holding import CANCEL_PATIENCE
 from django_dbqueue.worker.worker_options import WorkerOptions
 
@@ -53,7 +53,7 @@ class LoopWatch:
         for job in jobs:
             if job.reason is None and not job.delivery.finished:
                 if job.delivery.is_lost:
-                    self._loop.cancel(job, LOST)
+                    self._loop.cancel(job, LOST if job.delivery.cancelled_at is None else CANCEL)
                 elif now >= stop_at:
                     self._loop.cancel(job, self._stop)
             self._give_up_if_hung(job, now)

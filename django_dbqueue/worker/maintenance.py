@@ -23,6 +23,7 @@ from django_dbqueue.models import Message, Schedule
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.sessions.retry import distinct, in_one_line, is_refused
 from django_dbqueue.steps.step_rows import StepWalk
+from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
 from django_dbqueue.worker.thread_connections import leave_ended
@@ -70,15 +71,16 @@ class Maintenance:
     Each task is rescheduled before it is tried, so one that keeps failing doesn't keep the others from their turn.
     """
 
-    def __init__(self, session: DjangoSession, queues: tuple[str, ...]) -> None:
+    def __init__(self, session: DjangoSession, queues: tuple[str, ...], board: Board | None = None) -> None:
         self._session = session
+        self._board = board
         self._queues = queues
         self._guardian = Guardian(session)
         self.idle_poll = IdlePoll(session, queues, conf.get("OPERATIONS_QUEUE"))
         self._check_at = self._checked_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
-        self._tidy_at: float | None = None
+        self._tidy_at = None if board is None else board.tidies_at
         self._done = {queue: archive.DoneWalk(session, queue) for queue in queues}
         self._dead = {queue: archive.DeadWalk(session, queue) for queue in queues}
         self._steps = StepWalk(session)
@@ -117,6 +119,11 @@ class Maintenance:
         """Check by then, or at once."""
         self._check_at = min(self._check_at, moment)
 
+    @property
+    def is_judging(self) -> bool:
+        """Return whether another worker seems to be dead, which a few more checks decide."""
+        return self._guardian.suspects > 0
+
     def is_due(self, now: float) -> bool:
         """Return whether anything may be due."""
         times = (self._check_at, self._tidy_at or 0.0, self._count_at or 0.0, self._count_soon_at, self._keep_at or 0.0)
@@ -136,12 +143,19 @@ class Maintenance:
         _go_on(partial(self._count, now))
         _go_on(partial(self._keep, now))
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
-            self._tidy_at = now + random.uniform(0.2, 1.0) * TIDY_EVERY
-        if now >= self._tidy_at:
-            self._tidy_at, began = now + TIDY_EVERY, time.monotonic()
+            self._tidy_next(now + random.uniform(0.2, 1.0) * TIDY_EVERY)
+        elif now >= self._tidy_at:
+            self._tidy_next(now + TIDY_EVERY)  # should it fail
+            began = time.monotonic()
             self.has_more = self._tidy()
             soon = max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))
-            self._tidy_at = now + (min(soon, TIDY_EVERY) if self.has_more else TIDY_EVERY * self.spread)
+            self._tidy_next(now + (min(soon, TIDY_EVERY) if self.has_more else TIDY_EVERY * self.spread))
+
+    def _tidy_next(self, moment: float) -> None:
+        """Tidy then; the next child in this place does, if this one lives for less than a minute."""
+        self._tidy_at = moment
+        if self._board is not None:
+            self._board.tidies_at = moment
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing urgent will be due: the dead are to be found soon."""

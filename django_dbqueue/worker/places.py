@@ -43,6 +43,8 @@ class ChildPlace:
     share: int | None
     child: Child | None = None
     retired: Child | None = None
+    board: Board | None = None
+    """That of the latest child."""
     retired_at: float = 0.0
     report_at: float = 0.0
     start_at: float = 0.0
@@ -64,8 +66,14 @@ class ChildPlace:
             return
         if self.child.board.retirement:
             self.retired, self.child = self.child, None
-            self.retired_at = self.start_at = time.monotonic()
+            self.retired_at = time.monotonic()
+            self.start_now()
             self.report_at = self.retired_at + patience
+
+    def start_now(self) -> None:
+        """Let another child start, however long earlier forks that failed would have it wait."""
+        self.backoff.reset()
+        self.start_at = min(self.start_at, time.monotonic())
 
     def report(self, now: float) -> None:
         """Name what a retired child still runs, after twice as long each time."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.board import Board, Retirement
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -31,10 +31,14 @@ class LivenessFile:
             self._path.touch()
 
     def show(self, boards: Iterable[Board]) -> None:
-        """Set its time to that of the last turn of the child that turned least recently."""
+        """Set its time to that of the last turn of the child that turned least recently.
+
+        One that was recycled turns no more, and may still wait for what its handlers left running.
+        """
         if self._path is None:
             return
-        turned_at = min((board.turned_at for board in boards), default=None)
+        turning = (board for board in boards if board.retirement is not Retirement.HAS_ENDED)
+        turned_at = min((board.turned_at for board in turning), default=None)
         if turned_at is None:  # no child is running, and the file says since when
             return
         moment = time.time() - (time.monotonic() - turned_at)

@@ -16,6 +16,7 @@ from typing import Final
 
 from django_dbqueue.worker.board import Board, Retirement
 from django_dbqueue.worker.feeder import Feeder
+from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.resident import in_mebibytes, resident_bytes
 from django_dbqueue.worker.worker_options import EXIT_RECYCLED, EXIT_REFUSED, WorkerOptions
 
@@ -26,6 +27,8 @@ WORKED_OFF: Final = 1.0
 """Seconds in which a child that has claimed its last message may begin what it has fetched ahead."""
 EARLY: Final = 10.0
 """Seconds: a child that has lived for less had hardly any memory to work with."""
+JUDGES_FOR: Final = 5.0
+"""Seconds for which a child that has nothing left to do watches a worker that seems to be dead."""
 SHARE: Final = 20
 FASTEST: Final = 0.01
 SLOWEST: Final = 0.5
@@ -65,7 +68,7 @@ class Recycling:
             self._most_bytes = options.child_max_rss * random.uniform(LEAST, 1.0)
         self._began = time.monotonic()
         self._measured_at = self._began
-        self._releases_at = math.inf
+        self._retired_at = self._releases_at = math.inf
         self.exit_code: int | None = None
         """With what the child is to exit once nothing is held; None: it doesn't retire."""
 
@@ -100,15 +103,26 @@ class Recycling:
         if self.exit_code is not None:
             if feeder.has_room:
                 self._board.note_retirement(Retirement.HAS_ROOM)
-        elif self._most_messages is not None and feeder.has_claimed_all:
+            return
+        if self._most_bytes < math.inf and now >= self._measured_at + MEASURED_EVERY:
+            self._measured_at = now
+            if resident_bytes() >= self._most_bytes and self._started:
+                self._retire(now, now, "--child-max-rss")
+                return
+        if self._most_messages is not None and feeder.has_claimed_all:
             if self.is_alone:
                 self._retire(now, now + WORKED_OFF, "--child-max-messages")
             else:  # there is one successor at most, and a number is no reason to have less than one
                 feeder.left = max(1, self._most_messages // 10)
-        elif self._most_bytes < math.inf and now >= self._measured_at + MEASURED_EVERY:
-            self._measured_at = now
-            if resident_bytes() >= self._most_bytes and self._started:
-                self._retire(now, now, "--child-max-rss")
+
+    def ends(self, feeder: Feeder, maintenance: Maintenance) -> bool:
+        """Return whether the child ends once it holds nothing: it retires, or has begun its share of the worker's.
+
+        One that retires first finds out whether a worker is dead that seems to be. Its successor would start over.
+        """
+        if self.exit_code == EXIT_RECYCLED and maintenance.is_judging:
+            return time.monotonic() >= self._retired_at + JUDGES_FOR
+        return self.exit_code is not None or (self._most_messages is None and feeder.has_claimed_all)
 
     def releases(self, now: float) -> bool:
         """Return whether what has not begun is to be released: nobody knows when a thread of this child is free."""
@@ -131,7 +145,7 @@ class Recycling:
 
     def _retire(self, now: float, releases_at: float, option: str) -> None:
         """Claim no more. The time to work off what was fetched ahead spares releasing it and claiming it again."""
-        self.exit_code, self._releases_at = EXIT_RECYCLED, releases_at
+        self.exit_code, self._retired_at, self._releases_at = EXIT_RECYCLED, now, releases_at
         self._board.note_retirement(Retirement.RETIRES)
         has, lived = resident_bytes(), now - self._began
         is_early = option == "--child-max-rss" and lived < EARLY

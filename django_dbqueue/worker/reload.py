@@ -1,9 +1,9 @@
 """``run_queue_worker --reload``: a parent that restarts the worker when a file of the project has been saved.
 
-Django's reloader finds what was saved. Its own way to restart, which ends a process where it stands, is for servers: a
-worker has handlers running. So the worker is a process of its own here, which gets one SIGTERM for all that was saved
-until it has ended, and its grace (promise P14); what runs longer is released uncharged. It is in a process group of its
-own, so that Ctrl-C reaches it through its parent alone: a second signal would cut its handlers off.
+Django's own way to restart, which ends a process where it stands, is for servers: a worker has handlers running. So the
+worker is a process of its own here, which gets one SIGTERM for all that was saved until it has ended, and its grace
+(promise P14); what runs longer is released uncharged. It is in a process group of its own, so that Ctrl-C reaches it
+through its parent alone: a second signal would cut its handlers off.
 """
 
 from __future__ import annotations
@@ -12,22 +12,28 @@ import logging
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
-from django.apps import apps
 from django.db import connections
-from django.utils import autoreload
+from django.utils.autoreload import get_child_arguments
 
 from django_dbqueue.consumers import registry
+from django_dbqueue.worker.aftermath import how_ended
+from django_dbqueue.worker.late_signals import restore
+from django_dbqueue.worker.watched_files import WatchedFiles
 from django_dbqueue.worker.worker_options import EXIT_OK
 
 PARENT: Final = "DBQUEUE_RELOADING_PARENT"
 """The environment variable by which a worker knows that this process restarts it; it holds the process's id."""
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final = tuple(each for each in signal.Signals if each.name in {"SIGINT", "SIGTERM", "SIGHUP"})
+"""By name: Windows, where no worker runs but this module is imported, has no SIGHUP."""
+_CHECK: Final = 1.0
+"""Seconds between two checks of all files; a worker's end is noticed at once."""
 
 logger = logging.getLogger("django_dbqueue.worker")
 Progress = Callable[[dict[str, int]], None]
@@ -57,40 +63,45 @@ class Reloading:
 
     def __init__(self) -> None:
         self._worker: subprocess.Popen[bytes] | None = None
-        self._saved: list[Path] = []
+        self._saved: Path | None = None
         self._is_restarting = False
         """Whether the worker that runs was told to end because of a save."""
         self._is_ending = False
 
     def run(self) -> int:
         """Run until a signal ends it, or the worker ends by itself and well; return the worker's exit code."""
-        before = {number: signal.signal(number, self._end) for number in _ENDING}
-        reloader = _reloader()
-        autoreload.file_changed.connect(self._note, sender=reloader)
+        heard = [number for number in _ENDING if number != signal.SIGHUP or not _has_nohup()]
+        before: dict[int, Any] = {number: signal.signal(number, self._end) for number in heard}
         try:
-            self._start()
-            ticks = reloader.tick()
-            while True:
-                next(ticks)  # checks all files, and sleeps for a second
+            _import_consumers()
+            files = WatchedFiles()
+            if not self._is_ending:
+                self._start()
+            while (code := self._code_at_the_end()) is None:
+                self._wait()
+                self._saved = files.saved() or self._saved
                 self._restart_if_saved()
-                if (code := self._code_at_the_end()) is not None:
-                    return code
+            return code
         finally:
-            autoreload.file_changed.disconnect(self._note, sender=reloader)
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            restore(before)
 
     def _start(self) -> None:
-        self._saved, self._is_restarting = [], False
+        self._saved, self._is_restarting = None, False
         self._worker = subprocess.Popen(
-            autoreload.get_child_arguments(), env=os.environ | {PARENT: str(os.getpid())}, process_group=0
+            get_child_arguments(),
+            env=os.environ | {PARENT: str(os.getpid())},
+            stdin=subprocess.DEVNULL,  # whoever reads a terminal from another process group stands still
+            process_group=0,
         )
         if self._is_ending:  # the signal came while it was being started
             self._worker.terminate()
 
-    def _note(self, *, file_path: Path, **_: object) -> bool:
-        self._saved.append(file_path)
-        return True  # so that Django doesn't end this process
+    def _wait(self) -> None:
+        if self._worker is None:
+            time.sleep(_CHECK)
+            return
+        with suppress(subprocess.TimeoutExpired):
+            self._worker.wait(_CHECK)
 
     def _restart_if_saved(self) -> None:
         if not self._saved or self._is_ending or self._is_restarting:
@@ -98,7 +109,8 @@ class Reloading:
         if self._worker is None:
             self._start()
         elif self._worker.poll() is None:
-            logger.info("%s was saved: the worker restarts when its running handlers have ended", self._saved[0])
+            what = "was saved" if self._saved.exists() else "was removed"
+            logger.info("%s %s: the worker restarts when its running handlers have ended", self._saved, what)
             self._stop(self._worker)
 
     def _stop(self, worker: subprocess.Popen[bytes]) -> None:
@@ -118,31 +130,30 @@ class Reloading:
         code = self._worker.poll()
         if code is None:
             return None
+        if self._is_ending and code == -signal.SIGTERM:  # before it had begun to listen, so it had begun nothing
+            return EXIT_OK
         if self._is_ending or not (code or self._saved or self._is_restarting):
-            return code if code >= 0 else 128 - code  # a signal ended it before it had begun to listen
+            return code if code >= 0 else 128 - code
         if self._saved or self._is_restarting:
             self._start()
             return None
-        logger.error("the worker ended with exit code %s; it starts again when a file of the project is saved", code)
+        logger.error("the worker ended with %s; it starts again when a file of the project is saved", how_ended(code))
         self._worker = None
         return None
 
-    def _end(self, number: int, _frame: FrameType | None) -> None:
-        """Pass a stop signal on, unless the worker has got its first one for a save."""
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        """Tell the worker to end, unless it has got its first signal for a save: by SIGTERM, whichever came."""
         is_first, self._is_ending = not self._is_ending, True
         if self._worker is not None and not (is_first and self._is_restarting):
-            self._worker.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
+            self._worker.terminate()
 
 
-def _reloader() -> autoreload.StatReloader:
-    """Return what watches all that was imported, and the files of the project's apps whether they could be or not."""
-    with suppress(Exception):  # the worker says it
+def _import_consumers() -> None:
+    """Import what the worker will, so that it is watched; what can't be imported the worker reports."""
+    with suppress(Exception):
         registry.autodiscover()
     connections.close_all()
-    reloader = autoreload.StatReloader()
-    for app in apps.get_app_configs():
-        path = Path(app.path)
-        if not {"site-packages", "dist-packages"} & set(path.parts):
-            reloader.watch_dir(path, "**/*.py")
-    autoreload.autoreload_started.send(sender=reloader)  # templates and translations, too
-    return reloader
+
+
+def _has_nohup() -> bool:
+    return signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

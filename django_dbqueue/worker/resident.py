@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,8 @@ def resident_bytes(statm: Path = STATM) -> int:
     the same, so what is more than at the start is the process's own. Where there is no ``/proc``, it is the most that
     the process ever had, which never falls.
     """
+    import resource  # here: Windows, where no worker runs but this module is imported, has none
+
     with suppress(OSError):
         return int(statm.read_text().split()[1]) * resource.getpagesize()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -65,7 +65,7 @@ class Settler:
     def add(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
         """Take in a verdict."""
         is_settled = delivery.message.settled
-        if is_settled or verdict.verb == "nothing":
+        if is_settled or verdict.verb == "nothing" or delivery.cancelled_at is not None:
             self._holding.drop(delivery)
             if delivery.message.suspended is not None:
                 self._finish.suspended(delivery, verdict)

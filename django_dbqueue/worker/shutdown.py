@@ -23,6 +23,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.received = 0
         self._before: dict[int, Any] = {}
+        self._process = os.getpid()
 
     def __enter__(self) -> StopSignals:
         self._reader, self._writer = os.pipe()
@@ -54,6 +55,8 @@ class StopSignals:
             pass
 
     def _receive(self, _number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != self._process:  # a child that was just forked: its parent repeats what it wants
+            return
         self.received += 1
         if self.received >= 3:
             os._exit(EXIT_FORCED)  # no last words: whom it interrupts may hold their locks

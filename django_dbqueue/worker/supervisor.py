@@ -145,6 +145,7 @@ class Supervisor:
         try:
             board = Board(self._options.slots)
             board.expect_retry(self._retry_due)
+            board.tidies_at = None if place.board is None else place.board.tidies_at
             board.unserved_named = max(self._unserved_named, 0 if predecessor is None else predecessor.unserved_named)
             seat, started_at = self._sleepers.seat(place.index), time.monotonic()
             process = ChildProcess(
@@ -161,7 +162,7 @@ class Supervisor:
             place.start_at = time.monotonic() + delay
             logger.error("can't start child %s, trying again in %.1f s: %s", place.index, delay, error)
             return
-        place.child = Child(place.index, process, board, seat.worker_id, started_at)
+        place.board, place.child = board, Child(place.index, process, board, seat.worker_id, started_at)
 
     # -- watching -----------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class Supervisor:
         alive = self._alive
         lines = {child.process.sentinel: child for child in alive if child.line_lost_at is None}
         waiting = [place.start_at for place in self._places if place.child is None and not place.is_finished]
-        soonest = min(waiting, default=float("inf"))
+        soonest = min(waiting, default=math.inf) if self._deadline is None else math.inf
         is_busy = self._aftermaths or self._late_claims or self._options.drain or self._options.recycles
         is_calm = not is_busy and self._deadline is None
         tick = LINE_TICK if len(lines) < len(alive) else CALM_TICK if is_calm else TICK
@@ -201,6 +202,8 @@ class Supervisor:
         if child is place.child:
             place.child = None
             self._plan_restart(place, child, code)
+        elif place.child is None:
+            place.start_now()  # its end may have made the room that a successor lacked
         if not crashed and code in HOLDS_NOTHING:
             self._take_over(child)
             if code == EXIT_REFUSED and self._deadline is None:

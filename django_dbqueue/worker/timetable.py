@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db import Error
 
@@ -38,6 +38,7 @@ class Timetable:
     """The schedules that a worker declares, those that operators have added, and when it will check them next."""
 
     def __init__(self, session: DjangoSession, plans: tuple[Plan, ...], declared_at: datetime) -> None:
+        self._session = session
         self._rows = Schedule.objects.using(session.using)
         self._plans = plans
         self._declared_at = declared_at
@@ -154,9 +155,9 @@ class Timetable:
         try:
             if not self._rows.fire(plan, row, times=times, upto=latest):
                 return False
-        except Error:
-            raise
-        except Exception:  # of a task's function for its group, or a receiver of task_enqueued: nothing is written
+        except (Exception, SystemExit) as error:  # of a task's own code, such as its group: nothing is written
+            if isinstance(error, Error) and (plan.enqueue is None or not self._answers()):
+                raise
             if (plan.name, latest) not in self._warned:
                 self._warned.add((plan.name, latest))
                 logger.exception("schedule %s: what is due at %s can't be enqueued, retrying", plan.name, latest)
@@ -167,6 +168,11 @@ class Timetable:
                 plan.name, first.isoformat(), len(times), plan.missed,
             )  # fmt: skip
         return True
+
+    def _answers(self) -> bool:
+        """Return whether the database does, so that the error is of what a task's own code has asked."""
+        connection: Any = self._session.connection
+        return connection.connection is not None and bool(connection.is_usable())
 
     def _warn_overruled(self, plan: Plan, row: ScheduleNow) -> None:
         if plan.name not in self._overruled:

@@ -40,6 +40,7 @@ SHOWN: Final = {
     "statements.moves_sql": "Settle and move, and who may be moved",
     "statements.events_sql": "The record of what happened",
     "failures.failures_sql": "Kinds of failure",
+    "lifecycle.calls_sql": "Who runs what is cancelled",
     "lifecycle.results_sql": "Results of tasks",
     "lifecycle.once_sql": "Tokens of once",
     "statements.steps_sql": "Steps",

@@ -11,8 +11,8 @@ from django_dbqueue.models import BulkOperation, Failure, Message
 from tests.admin.conftest import url
 from tests.operations.orders import OPERATIONS
 
-VERBS = ("requeue", "release", "reject", "send-again", "drop")
-PERMISSIONS = {"requeue": "requeue", "release": "release", "reject": "reject", "send-again": "resend", "drop": "drop"}
+VERBS = ("requeue", "release", "cancel", "reject", "send-again", "drop")
+PERMISSIONS = {verb: verb for verb in VERBS} | {"send-again": "resend"}
 
 
 def fill(number: int = 60, queue: str = "q") -> None:

@@ -12,7 +12,7 @@ from django_dbqueue.models import Message
 from tests.admin.conftest import make_dead, make_delayed, make_done, make_ready, make_stuck, url
 
 ONE_EACH = [("requeue", make_dead), ("release", make_stuck), ("reject", make_ready), ("send-again", make_done)]
-ONE_EACH += [("drop", make_dead), ("due-now", make_delayed)]
+ONE_EACH += [("drop", make_dead), ("due-now", make_delayed), ("cancel", make_ready)]
 
 
 def form_of(response: Any) -> dict[str, Any]:

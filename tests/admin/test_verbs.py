@@ -117,7 +117,7 @@ def test_nothing_goes_without_the_verbs_own_permission(
     before = row(message)
     form = ask(browser, verb, message)
     others = {"requeue_message", "release_message", "reject_message", "resend_message", "drop_message"}
-    others |= {"hasten_message", "move_message"}
+    others |= {"hasten_message", "move_message", "cancel_message"}
     others.remove(f"{VERBS[verb].permission}_message")
     client = client_with("view_message", *others)
     assert client.get(url(verb, message.pk)).status_code == 403

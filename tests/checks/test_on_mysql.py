@@ -13,6 +13,7 @@ from django_dbqueue.checks import blocking_errors
 from django_dbqueue.checks.database import TABLES, check_alias
 from django_dbqueue.databases import mysql_facts
 from django_dbqueue.models import Message
+from django_dbqueue.value_types import TYPES
 from tests.checks.conftest import ids, judged, run
 from tests.whole_server import WholeServer
 
@@ -155,6 +156,17 @@ def test_messages_that_are_sent_together_fit_the_packet_that_is_required(text: s
     with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 2_000_000}), CaptureQueriesContext(connection) as captured:
         Message.objects.enqueue_many(text for _ in range(1_200 if len(text) < 10_000 else 3))
     assert needed / 8 < max(len(query["sql"].encode()) for query in captured) <= needed
+
+
+@pytest.mark.django_db
+def test_a_message_with_as_many_headers_and_types_as_it_may_have_fits_the_packet_that_is_required() -> None:
+    most, quotes = 1024 * 1024, '"' * 8_180  # each is two bytes as JSON, and four as SQL
+    headers = {"a": quotes, TYPES: {quotes: "uuid"}}
+    [warning] = judged(mysql_facts.packet_size, {"max_allowed_packet": "1000"})
+    needed = int(str(warning.msg).split("which may take ")[1].split(" in")[0].replace(",", ""))
+    with CaptureQueriesContext(connection) as captured:
+        Message.objects.enqueue(['"' * (most // 2 - 2)], queue="q", key="k" * 200, headers=headers, group="g" * 200)
+    assert needed - 32 * 1024 < max(len(query["sql"].encode()) for query in captured) <= needed
 
 
 def test_a_session_that_lacks_characters_is_warned_of(session: BaseDatabaseWrapper) -> None:

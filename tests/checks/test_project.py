@@ -57,8 +57,10 @@ AS_ON_WINDOWS: Final = """
 import multiprocessing.context
 import os
 import signal
+import sys
 
-del os.fork, os.forkpty, os.register_at_fork, signal.SIGKILL, signal.SIGCHLD
+del os.fork, os.forkpty, os.register_at_fork, signal.SIGKILL, signal.SIGCHLD, signal.SIGHUP
+sys.modules["resource"] = None
 del multiprocessing.context.ForkProcess, multiprocessing.context.ForkContext
 """
 """Imported by Python as it starts: Windows has none of what we use of these."""

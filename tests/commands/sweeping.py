@@ -22,6 +22,10 @@ def drop(*arguments: str) -> Ended:
     return run("queue_drop", *arguments)
 
 
+def cancel(*arguments: str) -> Ended:
+    return run("queue_cancel", *arguments)
+
+
 def due_now(*arguments: str) -> Ended:
     return run("queue_due_now", *arguments)
 

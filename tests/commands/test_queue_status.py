@@ -172,7 +172,7 @@ def test_a_check_ends_with_1_if_something_is_wrong_and_names_it() -> None:
     Queue.objects.pause("paused")
     assert wrong() == {"orphans": ["no-worker"], "stuck": ["stuck"], "dead": ["dead"], "paused": ["paused"]}
     ended = status("--check")
-    assert ended.code == 1
+    assert (ended.code, ended.out) == (1, "")
     assert ended.err == "dead: dead\norphans: no-worker\npaused: paused\nstuck: stuck\n"
     assert status().code == 0  # who only looks is told nothing by the code
 
@@ -182,6 +182,8 @@ def test_a_check_ignores_what_it_is_ordered_to() -> None:
     waiting()
     assert wrong("--ignore", "dead") == {QUEUE: ["no-worker"]}
     assert wrong("--ignore", "dead, no-worker") == {}
+    ended = status("--check", "--ignore", "dead, no-worker")
+    assert (ended.code, ended.out, ended.err) == (0, "", ""), "cron mails whatever is printed"
 
 
 def test_a_message_that_waits_too_long_is_wrong() -> None:

@@ -12,7 +12,7 @@ from django_dbqueue.models import Message, MessageEvent
 from django_dbqueue.operations import bulk, mover
 from django_dbqueue.operations.outcome import MoveOutcome
 from django_dbqueue.operations.verbs import VERBS
-from tests.commands.sweeping import WHY, drop, due_now, move, one_of_each, requeue, state_of
+from tests.commands.sweeping import WHY, cancel, drop, due_now, move, one_of_each, requeue, state_of
 from tests.factories import QUEUE, dead, held, held_many, let_pass, row, stuck, waiting
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +66,22 @@ def test_named_messages_are_dropped_with_who_and_why() -> None:
     assert row(made["done"])["error"] is None
     events = MessageEvent.objects.filter(message_id=made["dead"].pk, kind="dropped")
     assert [event.actor for event in events] == ["ann"]
+
+
+def test_named_messages_are_cancelled_with_who_and_why_unless_they_have_ended() -> None:
+    made = one_of_each()
+    ids = [str(message.pk) for message in made.values()]
+    ended = cancel(*ids, *WHY, "--by", "ann", "--yes", "--json")
+    assert (ended.code, ended.document["moved"]) == (1, 5)
+    assert {each["id"]: each["why"] for each in ended.document["refused"]} == {
+        made["done"].pk: "is done already",
+        made["dead"].pk: "is dead already",
+    }
+    assert {state_of(message) for message in made.values()} == {"dead", "done"}
+    assert row(made["running"])["error"] == "Cancelled by ann: not wanted"
+    assert row(made["dead"])["error"] == "unwanted"
+    ready = waiting()
+    assert cancel(str(ready.pk), *WHY, "--yes").out == "1 message cancelled.\n"
 
 
 def test_named_messages_are_due_now_unless_they_are_already() -> None:

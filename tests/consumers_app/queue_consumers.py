@@ -16,6 +16,7 @@ from django_dbqueue import consumer
 from django_dbqueue.models import Message, Queue
 from tests.consumers_app import async_consumers as async_consumers  # registers more of them
 from tests.consumers_app import batch_consumers as batch_consumers
+from tests.consumers_app import cancel_consumers as cancel_consumers
 from tests.consumers_app import flow_consumers as flow_consumers
 from tests.consumers_app import group_consumers as group_consumers
 from tests.consumers_app import step_consumers as step_consumers

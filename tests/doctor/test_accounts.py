@@ -18,7 +18,7 @@ from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
-from tests.doctor.conftest import examined, levels, run, wrong
+from tests.doctor.conftest import examined, levels, run, worker, wrong
 from tests.factories import waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,6 +41,12 @@ else:
     MAY_NOTHING = [f"GRANT SELECT ON {{database}}.django_admin_log TO {ACCOUNT}"]
     SEES_ALL = [f"GRANT PROCESS ON *.* TO {ACCOUNT}"]
 
+LIMIT = 12
+LIMITED = (
+    f"ALTER ROLE {NAME} CONNECTION LIMIT {LIMIT}"
+    if settings.TEST_DATABASE == "postgres"
+    else f"ALTER USER {ACCOUNT} WITH MAX_USER_CONNECTIONS {LIMIT}"
+)
 HISTORY = "ALTER TABLE django_dbqueue_archivedmessage ALTER COLUMN id"
 OWN_COUNTER = [
     f"{HISTORY} DROP IDENTITY",
@@ -188,6 +194,27 @@ if settings.TEST_DATABASE != "postgres":  # which shows the ids of all sessions 
             found = examined()
         assert levels(found, "sight") == ["warning"]
         assert found["sight"][0].do == SEES_ALL[0]
+
+
+def test_connections_of_others_are_not_counted_for_an_account_with_a_limit_of_its_own(
+    work_as: Callable[..., None], other_connection: BaseDatabaseWrapper
+) -> None:
+    worker(beat_every=10_000)
+    others = [other_connection.copy() for _each in range(LIMIT)]
+    try:
+        for each in others:
+            each.ensure_connection()
+        work_as(*MAY_WORK, LIMITED)
+        [finding] = examined()["connections"]
+        assert finding.level == "ok"
+        assert f"the server takes {LIMIT} of this account or to this database, and has 1 such now" in finding.found
+        Worker.objects.update(threads=LIMIT)
+        [finding] = examined()["connections"]
+        assert finding.level == "warning"
+        assert "raise the limit of the account" in finding.do
+    finally:
+        for each in others:
+            each.close()
 
 
 def test_workers_that_can_not_be_judged_are_a_warning(session: Any) -> None:

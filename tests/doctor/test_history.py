@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue.doctor import history_checks
+from django_dbqueue.doctor.check import Check
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.history import age_walk
-from django_dbqueue.models import HistoryReader
+from django_dbqueue.models import ArchivedMessage, HistoryReader
+from django_dbqueue.states.counts import grouped
 from tests.doctor.conftest import examined, levels
 from tests.history.aging import DAY, YEAR, aged, clock_moved, walk
 
@@ -47,9 +54,27 @@ def test_a_reader_that_keeps_expired_rows_is_a_warning() -> None:
     [finding] = examined()["history-retention"]
     assert finding.level == "warning"
     assert "slow has read it up to id" in finding.found
-    assert "forget --reader slow" in finding.do
+    assert finding.do.endswith("manage.py queue_pipeline forget --database default --reader slow")
+    with override_settings(DBQUEUE=SET | {"QUEUES": {"a": {"history_retention": YEAR}}}):
+        assert levels(examined(), "history-retention") == ["warning"], "the shortest one counts"
     HistoryReader.objects.update(position=rows[-1])
     assert levels(examined(), "history-retention") == ["ok"]
+
+
+@override_settings(DBQUEUE=SET)
+def test_a_row_from_the_future_that_keeps_those_behind_it_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(age_walk, "OTHERS_CHECK", 0)
+    walk(7 * DAY)
+    aged(20)
+    row = aged(-9.5)[0]
+    aged(20)
+    walk(7 * DAY)
+    [finding] = examined()["history-retention"]
+    assert finding.level == "warning"
+    assert f"The row {grouped(row)} of the history" in finding.found
+    assert "before 10 days have passed" in finding.found
+    with clock_moved(10 * DAY):
+        assert "warning" not in levels(examined(), "history-retention")
 
 
 @override_settings(DBQUEUE=SET)
@@ -62,6 +87,27 @@ def test_time_that_does_not_count_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
         note, fine = examined()["history-retention"]
     assert (note.level, fine.level) == ("note", "ok")
     assert "gaps of 365 days" in note.found
+
+
+@override_settings(DBQUEUE=SET)
+@pytest.mark.parametrize("check", [history_checks.growth, history_checks.retention], ids=lambda each: each.name)
+def test_rows_that_are_deleted_during_a_check_do_not_end_it(check: Check) -> None:
+    aged(20, rows=50)
+    read = 0
+
+    def execute(go_on: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        nonlocal read
+        if f"FROM {ArchivedMessage._meta.db_table} WHERE id >= " in sql:
+            read += 1
+            if read == 4:  # the first and the last have been read, and the halving has begun
+                with connection.cursor() as cursor:
+                    cursor.execute(f"DELETE FROM {ArchivedMessage._meta.db_table}")
+        return go_on(sql, *rest)
+
+    with connection.execute_wrapper(execute):
+        found = list(check.examine(ExaminedDatabase.at(connection)))
+    assert read > 4
+    assert [finding.level for finding in found] == ["ok"]
 
 
 def test_without_a_retention_it_is_not_checked() -> None:

@@ -8,9 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue.doctor import task_checks
+from django_dbqueue.doctor.examined_database import ExaminedDatabase
 from django_dbqueue.doctor.finding import Finding
 from django_dbqueue.models import Message, Result
 from django_dbqueue.models.fields import DbNow
@@ -148,3 +150,16 @@ def test_queues_in_tasks_that_no_worker_serves_are_a_warning_while_some_worker_l
     assert levels(examined(), "task-queues") == ["warning"], "it is gone"
     worker(3, queues="jobs", beat_every=10_000)
     assert levels(examined(), "task-queues") == ["ok"]
+
+
+class Elsewhere:
+    def db_for_write(self, model: Any, **_hints: Any) -> str | None:
+        return "elsewhere" if model is Message else None
+
+
+def test_where_no_task_is_sent_their_queues_are_not_examined() -> None:
+    worker(1, queues="default", beat_every=10_000)
+    database = ExaminedDatabase.at(connection)
+    assert [each.level for each in task_checks.queues.examine(database)] == ["warning"]
+    with override_settings(DATABASE_ROUTERS=["tests.doctor.test_tasks.Elsewhere"]):
+        assert list(task_checks.queues.examine(database)) == []

@@ -10,13 +10,17 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.exceptions import HistoryGone
+from django_dbqueue.history import age_state
+from django_dbqueue.history.age_state import AgeState
 from django_dbqueue.history.age_walk import AgeWalk
-from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryAge
+from django_dbqueue.insight.counter import Counter
+from django_dbqueue.insight.statistics_sql import lakes_purged_into
+from django_dbqueue.models import ArchivedMessage, ExportBatch, HistoryAge, Message, QueueMinute
 from django_dbqueue.spark import history_readers
 from django_dbqueue.spark.export_batches import Register
 from django_dbqueue.worker.maintenance import TIDY_EVERY, Maintenance
-from tests.factories import QUEUE
-from tests.history.aging import DAY, SESSION, aged, small_windows, walk
+from tests.factories import QUEUE, done
+from tests.history.aging import DAY, SESSION, aged, clock_moved, small_windows, walk
 from tests.spark.archives import ids
 
 __all__ = ["small_windows"]
@@ -95,6 +99,40 @@ def test_queues_whose_retention_is_set_later_begin_with_their_oldest_row() -> No
     assert a < b
 
 
+def test_however_many_times_are_set_each_queue_comes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than places of other settings are remembered: each walk would begin with the first row again."""
+    monkeypatch.setattr(age_state, "PLACES", 2)
+    kept = aged(20, rows=20)
+    retentions = {name: days * DAY for days, name in enumerate("abcd", 5)}
+    for name in retentions:
+        aged(20, queue=name)
+    walker = AgeWalk(SESSION)
+    for _turn in range(6):
+        walker.turn(None, retentions)
+    assert ids() == kept
+    walk(None, e=7 * DAY)
+    walk(None, f=7 * DAY)
+    state = AgeState.read(SESSION)
+    assert state is not None
+    assert len(state.places) == 3, "and those of earlier settings are forgotten"
+
+
+def test_nothing_goes_before_it_is_counted_for_good() -> None:
+    counter = Counter(SESSION)
+    while counter.turn():
+        pass
+    done()
+    assert Message.objects.archive(QUEUE, older_than=0) == 1
+    walk(0.0)
+    assert len(ids()) == 1
+    with clock_moved(900):
+        while counter.turn():
+            pass
+        walk(0.0)
+    assert ids() == []
+    assert sum(QueueMinute.objects.filter(queue=QUEUE, shown=True).values_list("messages", flat=True)) == 1
+
+
 # -- exports and readers -------------------------------------------------------------------------------------------
 
 
@@ -148,6 +186,32 @@ def test_a_reader_that_was_forgotten_learns_that_rows_are_gone_and_one_that_was_
     begun = history_readers.begin(READERS, "new", history_readers.EARLIEST)
     assert begun == kept - 1
     history_readers.require_kept(READERS, "new", begun)
+
+
+def test_who_begins_when_all_is_gone_begins_behind_it() -> None:
+    rows = aged(20, rows=2)
+    walk(7 * DAY)
+    assert history_readers.newest_id(READERS) == rows[-1]
+    assert history_readers.begin(READERS, "late", history_readers.LATEST) == rows[-1]
+    assert history_readers.begin(READERS, "early", history_readers.EARLIEST) == rows[-1]
+    assert [each.behind for each in history_readers.readers(READERS)] == [0, 0]
+    assert history_readers.forget(READERS, "late")
+    history_readers.resume(READERS, "late", rows[-1])
+
+
+def test_statistics_know_a_lake_that_has_rows_which_went_by_age() -> None:
+    """Who counts without it would count too few."""
+    aged(20, rows=4)
+    register = Register(READERS, "lake:1")
+    batch = register.plan(register.begin(), 2, register.cutoff(0))
+    assert batch is not None
+    walk(7 * DAY)
+    assert SESSION.fetch(lakes_purged_into(SESSION.server, None)) == []
+    register.verified(batch)
+    assert SESSION.fetch(lakes_purged_into(SESSION.server, None)) == []
+    walk(7 * DAY)
+    assert SESSION.fetch(lakes_purged_into(SESSION.server, None)) == [("lake:1",)]
+    assert SESSION.fetch(lakes_purged_into(SESSION.server, register.cutoff(-DAY))) == []
 
 
 def test_a_new_lake_takes_what_is_there() -> None:

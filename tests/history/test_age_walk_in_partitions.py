@@ -69,7 +69,7 @@ def test_a_reader_holds_them_and_a_new_one_begins_behind_them() -> None:
     walk(7 * DAY)
     assert ids() == [2_000]
     history_readers.resume(READERS, "r", 1_999)
-    with pytest.raises(HistoryGone):
+    with pytest.raises(HistoryGone, match="up to 1,999 some were deleted, older than the history_retention"):
         history_readers.resume(READERS, "late", 1)
     assert history_readers.begin(READERS, "new", history_readers.EARLIEST) == 1_999
 

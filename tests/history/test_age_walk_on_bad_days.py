@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F
 
 from django_dbqueue.history import age_walk, history_sql
 from django_dbqueue.history.age_state import AgeState
 from django_dbqueue.history.age_walk import AgeWalk
 from django_dbqueue.lifecycle import archive_sql
 from django_dbqueue.models import ArchivedMessage, HistoryAge, HistoryReader, Message
+from django_dbqueue.models.fields import clock
 from tests.factories import QUEUE, done
 from tests.history.aging import DAY, SESSION, YEAR, aged, clock_moved, small_windows, walk
 from tests.refusing import pointing_to, refusing
-from tests.spark.archives import ids
+from tests.spark.archives import archive_by_and_by, ids
 
 __all__ = ["small_windows"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("small_windows")]
@@ -50,6 +53,30 @@ def test_a_clock_that_jumps_by_a_year_deletes_little_and_nothing_when_it_is_back
     with clock_moved(YEAR):
         walk(7 * DAY)
     assert ids() == [*kept, now, later]
+
+
+def test_rows_of_a_time_without_a_retention_go_at_their_age() -> None:
+    HistoryAge.objects.update(seen_us=F("seen_us") - int(60 * DAY) * 1_000_000)
+    for days in range(40, -1, -1):
+        aged(days)
+    walk(7 * DAY)
+    left = len(ids())
+    assert left <= 8
+    with clock_moved(30 * DAY):
+        walk(7 * DAY)
+    assert len(ids()) >= left - 2, "where nobody archives, little of the time counts"
+
+
+def test_a_jump_that_no_worker_has_seen_is_found_whatever_else_took_longer() -> None:
+    HistoryAge.objects.all().delete()
+    now = clock("default")
+    archive_by_and_by(31, begin=now - timedelta(days=1_500), step=timedelta(days=30))
+    archive_by_and_by(1, begin=now - timedelta(days=50), step=timedelta(days=30), first=32)
+    archive_by_and_by(32, begin=now - timedelta(days=32), step=timedelta(days=1), first=33)
+    archive_by_and_by(1, begin=now + timedelta(days=365), step=timedelta(days=1), first=65)
+    with clock_moved(YEAR):
+        walk(40 * DAY)
+    assert ids() == [*range(33, 66)]
 
 
 def test_where_no_worker_has_checked_the_clock_what_is_old_goes_all_the_same() -> None:
@@ -126,6 +153,26 @@ def test_while_another_one_is_at_it_a_worker_leaves_it_to_it(monkeypatch: pytest
     aged(20)
     walk(7 * DAY, walker=two)
     assert ids() == [], "a clock that went back keeps nobody waiting"
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="Has one lock, for which everybody waits")
+def test_a_row_that_somebody_has_locked_is_passed_without_waiting(
+    other_connection: BaseDatabaseWrapper, session: Any
+) -> None:
+    rows = aged(20, rows=8)
+    wait = "lock_timeout = '2s'" if connection.vendor == "postgresql" else "innodb_lock_wait_timeout = 2"
+    with session.cursor() as own, other_connection.cursor() as others:
+        own.execute(f"SET SESSION {wait}")
+        others.execute("BEGIN")
+        others.execute(f"SELECT id FROM {TABLE} WHERE id = {rows[4]} FOR UPDATE")
+        walk(7 * DAY)
+        assert ids() == [rows[4]]
+        others.execute("ROLLBACK")
+    walk(7 * DAY)
+    assert ids() == [rows[4]]
+    with clock_moved(DAY + 3_600):
+        walk(7 * DAY)
+    assert ids() == []
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="Has one lock, for which everybody waits")

@@ -240,6 +240,13 @@ def test_it_was_rejected_by_its_consumer_or_by_a_person() -> None:
     assert "ann rejected it" in ask(message).text, "what came later is no death"
 
 
+def test_it_was_cancelled_whatever_is_left_of_its_reads() -> None:
+    message = held(max_reads=1)
+    Message.objects.cancel(message.pk, reason="no", by="ann")
+    answer = ask(message)
+    assert (answer.code, answer.text) == ("cancelled", "Dead: ann cancelled it.")
+
+
 def test_it_cannot_be_decoded() -> None:
     message = written_by_sql("{", read_count=0)
     claimed = claim_one()

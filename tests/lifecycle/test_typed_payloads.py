@@ -16,12 +16,16 @@ from django.db import connection
 from django.test import override_settings
 
 from django_dbqueue import Envelope, InvalidMessage, consumer
+from django_dbqueue.codecs import MAX_DEPTH
+from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.models import ArchivedMessage, Message
+from django_dbqueue.redaction.policy import content_of
 from django_dbqueue.testing import assert_enqueued, run_consumers
 from django_dbqueue.value_types import TYPES
 from tests.conftest import ROOT
 from tests.factories import QUEUE, claim_one, held, rows, waiting
 from tests.of_types import FORMS, LOOKALIKES, VALUES, any_payload, as_seen
+from tests.redaction.conftest import redact as redact
 
 pytestmark = pytest.mark.django_db
 
@@ -189,6 +193,35 @@ def test_types_take_nothing_of_the_room_for_headers() -> None:
     headers = {"a": "x" * 16_000}
     message = waiting(payload=[ORDER, "text"] * 500, headers=headers)
     assert (claim_one().payload[:2], message.headers) == ([ORDER, "text"], headers)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"k": inner}, lambda inner: [inner, "text"]])
+def test_a_payload_as_deep_as_any_is_handled_and_shown_and_sent_again(wrap: Any, registry: Any, redact: Any) -> None:
+    payload: Any = Decimal("1.50")
+    for _ in range(MAX_DEPTH):
+        payload = wrap(payload)
+    seen: list[Any] = []
+    consumer(QUEUE)(lambda message: seen.append((message.payload, message.headers)))
+    message = waiting(payload=payload, headers={"a": 1})
+    run_consumers(QUEUE)
+    assert seen == [(payload, {"a": 1})]
+    redact(["pin"])
+    assert content_of(message).hidden == ""
+    assert Message.objects.filter(pk=message.pk).send_again() == 1
+    assert claim_one().payload == payload
+
+
+def test_headers_that_nest_deeper_are_refused_and_those_of_others_undecodable() -> None:
+    headers: Any = 1
+    for _ in range(MAX_DEPTH):
+        headers = {"k": headers}
+    waiting(headers={"a": 1, **headers})
+    for wrong in ({"a": headers}, {TYPES: {"a": headers}}):
+        with pytest.raises(InvalidMessage, match="nests deeper than 200 levels"):
+            waiting(headers=wrong)
+    Message.objects.update(headers_text=json.dumps({"a": {"a": headers}}))
+    with pytest.raises(UndecodableMessage, match="nests deeper than 201 levels"):
+        _ = claim_one().headers
 
 
 # Sent again, changed

@@ -80,7 +80,9 @@ def test_the_image_runs_the_worker_as_a_user_and_without_a_shell() -> None:
     assert set(names) <= {"FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "CMD"}
     assert (names[0], names[-1]) == ("FROM", "CMD")
     assert isinstance(json.loads(dict(instructions())["CMD"]), list)
-    assert dict(instructions())["USER"] == "shop"
+    user = dict(instructions())["USER"]
+    assert int(user) > 0, "Kubernetes can't tell of a name that it isn't root's"
+    assert f"useradd --system --uid {user} " in " ".join(words for name, words in instructions() if name == "RUN")
 
 
 def test_compose_lets_handlers_finish_and_begins_with_the_tables() -> None:
@@ -93,6 +95,8 @@ def test_compose_lets_handlers_finish_and_begins_with_the_tables() -> None:
     assert worker["init"] is True
     assert worker["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
     assert services()["migrate"]["command"] == ["python", "manage.py", "migrate"]
+    health = services()["db"]["healthcheck"]["test"]
+    assert "--host" in health, "while it sets the database up, the image's server is ready on its socket alone"
 
 
 @pytest.mark.parametrize("name", ["worker.yaml", "migrate.yaml"])
@@ -103,6 +107,19 @@ def test_kubernetes_takes_the_manifests_and_no_wrong_word(name: str) -> None:
     manifest["spec"]["template"]["spec"]["terminationGraceSeconds"] = 50
     with pytest.raises(jsonschema.ValidationError, match="terminationGraceSeconds"):
         jsonschema.validate(manifest, schema)
+
+
+@pytest.mark.parametrize("name", ["worker.yaml", "migrate.yaml"])
+def test_pod_security_admits_the_pods_at_its_strictest_level(name: str) -> None:
+    """By the table of Kubernetes' Pod Security Standards."""
+    [manifest] = manifests(name)
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"] == {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
 def test_kubernetes_lets_handlers_finish_and_sends_one_signal() -> None:

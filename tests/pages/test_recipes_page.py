@@ -25,15 +25,16 @@ def work(message):
 pytestmark = ON_SQLITE
 
 
-def code(word: str) -> str:
-    """The first Python of a section."""
-    return re.findall(r"```python\n(.*?)```", SECTIONS[word], re.S)[0]  # type: ignore[no-any-return]
+def code(word: str, which: int = 0) -> str:
+    """Python of a section: the first, or another one."""
+    return re.findall(r"```python\n(.*?)```", SECTIONS[word], re.S)[which]  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("recipes")
     recipes = {word: code(word) for word in ("debounce", "throttle", "unique", "cancel")}
+    recipes["often"] = code("debounce", 1)
     make_project(directory, "shop", recipes | {"queue_consumers": CONSUMERS + code("cron")})
     return directory
 
@@ -51,12 +52,28 @@ def test_of_many_changes_the_last_one_is_left_and_put_off(project: Path) -> None
         "from shop.debounce import changed",
         "from django_dbqueue.models import Message",
         "changed(17, 'one')",
-        "first = Message.objects.get(queue='search')",
+        "first = Message.objects.get(queue='search', key='article-17')",
         "changed(17, 'two')",
-        "last = Message.objects.get(queue='search')",
+        "last = Message.objects.get(queue='search', key='article-17')",
         "print(last.payload['text'], last.available_at > first.available_at, last.pk == first.pk)",
     )
     assert printed == "two True True\n"
+
+
+def test_while_changes_never_pause_one_message_is_due_after_each_ten_seconds(project: Path) -> None:
+    """A change that comes while its handler runs has a message of its own, in the next ten seconds."""
+    printed = shell(
+        project,
+        "from unittest.mock import patch",
+        "from datetime import timedelta",
+        "from shop.often import often_changed",
+        "from django_dbqueue.models import Message",
+        "for moment in (1_700_000_000.1, 1_700_000_009.9, 1_700_000_010):",
+        "    with patch('time.time', return_value=moment): often_changed(18)",
+        "sent = Message.objects.filter(queue='search', key__startswith='article-18-')",
+        "print([(each.key, each.available_at - each.created_at >= timedelta(seconds=14)) for each in sent])",
+    )
+    assert printed == "[('article-18-170000000', True), ('article-18-170000001', True)]\n"
 
 
 def test_in_ten_minutes_one_call_is_the_one(project: Path) -> None:

@@ -33,6 +33,10 @@ def cost_of(connection: BaseDatabaseWrapper, statement: Statement, *, everywhere
 
 
 def _reads(connection: BaseDatabaseWrapper, statement: Statement) -> int:
+    with connection.cursor() as cursor:
+        # Whoever first opens a table after ANALYZE reads what MariaDB knows of its columns: 43 entries for two tables
+        cursor.execute(f"EXPLAIN {statement.sql}", statement.params)
+        cursor.fetchall()
     first, second = _handler_reads(connection), _handler_reads(connection)
     with connection.cursor() as cursor:
         cursor.execute(statement.sql, statement.params)

@@ -78,6 +78,16 @@ def test_a_child_that_was_killed_under_its_supervisor_is_followed_by_another_lon
 
 if settings.TEST_DATABASE != "sqlite":
 
+    def test_a_worker_whose_children_begin_one_message_each_finds_a_dead_one_too(
+        start_worker: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        victim, message, _ = start_holding(start_worker, tmp_path / "gate")
+        kill(victim)
+        Message.objects.enqueue_many([{"do": "sleep", "seconds": 0.1}] * 2_000, queue="second")
+        worker = start_worker("--queues", "test,second", "--child-max-messages", "1")
+        wait_until(lambda: Message.objects.get(pk=message.pk).crashes == 1, "its rescue, long before its lease expires")
+        assert worker.process.poll() is None
+
     def test_a_whole_worker_that_was_killed_is_found_by_another_long_before_its_lease_of_ten_minutes(
         start_worker: Callable[..., Any], tmp_path: Path
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from django_dbqueue.worker.late_signals import Unheard
+from django_dbqueue.worker.shutdown import StopSignals
 from tests.process.conftest import WorkerProcess, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -94,3 +96,14 @@ def test_a_process_that_hangs_after_its_end_can_be_ended() -> None:
         assert heard == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_child_that_was_just_forked_counts_no_signals() -> None:
+    """Its parent repeats its signal at each turn, and the third would end a child that doesn't ignore them yet."""
+    with StopSignals():
+        if (child := os.fork()) == 0:
+            for _ in range(3):
+                signal.raise_signal(signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

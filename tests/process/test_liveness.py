@@ -69,6 +69,21 @@ def test_a_child_whose_loop_stands_still_is_seen_though_another_one_works(
     assert worker.ended() == 0, worker.output
 
 
+def test_a_child_that_was_recycled_and_waits_for_what_its_handler_left_running_does_not_hold_it_back(
+    start_worker: Callable[..., Any], file: Path
+) -> None:
+    worker = start_worker(
+        "--queues", "test", "--grace", "3600", "--child-max-messages", "1", "--liveness-file", str(file)
+    )
+    leaving = Message.objects.enqueue({"do": "leave thread", "seconds": 3600}, queue="test")
+    [left] = worker.wait_for("end", leaving.pk)
+    worker.wait_for("end", Message.objects.enqueue({"do": "ok"}, queue="test").pk)
+    now = time.time()
+    # many times: between a touch and the time that it is set to, it is as new as that touch
+    wait_until(lambda: all(is_touched_after(file, now) for _ in range(1_000)), "the successor's turns")
+    os.kill(left["pid"], 0)
+
+
 def test_a_file_that_cannot_be_written_is_refused_at_the_start(start_worker: Callable[..., Any], file: Path) -> None:
     worker = start_worker("--liveness-file", str(file / "below" / "nothing"))
     assert worker.ended() == 1

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,24 @@ async def work_too(message):
     note("end")
 """
 
+ONLY_IN_THE_WORKER = """
+import os
+import sys
+import time
+from pathlib import Path
+
+if "DBQUEUE_RELOADING_PARENT" in os.environ:
+    {}
+"""
+"""A module ``queue_consumers`` that does something when the worker imports it, and nothing in its parent."""
+WITHOUT_SIGHUP = ("/bin/sh", "-c", 'trap "" HUP; exec "$0" "$@"')
+"""What nohup does."""
+OF_ITS_TERMINAL = (
+    sys.executable,
+    "-c",
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])",
+)
+
 
 class Reloaded:
     """A project's directory, and the worker that reloads there."""
@@ -58,12 +76,14 @@ class Reloaded:
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *options: str) -> subprocess.Popen[bytes]:
+    def start(self, *options: str, within: Sequence[str] = (), terminal: int | None = None) -> subprocess.Popen[bytes]:
+        """``within``: the words of a program that becomes the command; ``terminal``: its standard input."""
         with (self.directory / "output").open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "django", "run_queue_worker", "--reload", *options],
+                [*within, sys.executable, "-m", "django", "run_queue_worker", "--reload", *options],
                 cwd=self.directory,
                 env=environment_there(self.directory),
+                stdin=terminal,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -215,3 +235,51 @@ def test_a_worker_that_has_drained_the_queue_ends_it(reloaded: Reloaded) -> None
     process = reloaded.start("--drain")
     assert process.wait(PATIENCE) == 0, reloaded.output
     assert reloaded.reads_of_the_done() == [1]
+
+
+def test_a_file_that_is_created_or_removed_counts_as_saved(reloaded: Reloaded) -> None:
+    file = reloaded.directory / "mail" / "queue_consumers.py"
+    aside = file.rename(reloaded.directory / "aside")
+    process = reloaded.start()
+    reloaded.wait_for_output("No consumer is registered")
+    reloaded.wait_for_output("it starts again when a file of the project is saved")
+    aside.rename(file)  # with its old time
+    reloaded.wait_for_output("worker started")
+    file.unlink()
+    reloaded.wait_for_output("queue_consumers.py was removed: the worker restarts")
+    wait_until(lambda: reloaded.output.count("it starts again") == 2, lambda: f"no consumer: {reloaded.output}")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0, reloaded.output
+
+
+def test_ctrl_c_while_the_worker_is_being_started_ends_it_without_a_traceback(reloaded: Reloaded) -> None:
+    reloaded.save(ONLY_IN_THE_WORKER.format('Path("importing").touch(); time.sleep(600)'))
+    process = reloaded.start()
+    wait_until((reloaded.directory / "importing").exists, lambda: f"it to import: {reloaded.output}")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(PATIENCE) == 0, reloaded.output
+    assert reloaded.output == ""
+
+
+def test_a_worker_that_asks_the_terminal_gets_no_answer_and_does_not_stand_still(reloaded: Reloaded) -> None:
+    """It is in the background there: reading would stop it, for good."""
+    ours, theirs = os.openpty()
+    reloaded.save(ONLY_IN_THE_WORKER.format("input()"))
+    process = reloaded.start(within=OF_ITS_TERMINAL, terminal=theirs)
+    os.close(theirs)
+    reloaded.wait_for_output("EOFError")
+    reloaded.save(CONSUMERS)
+    reloaded.wait_for_output("worker started")
+    os.write(ours, b"\x03")
+    assert process.wait(PATIENCE) == 0, reloaded.output
+    os.close(ours)
+
+
+def test_nohup_is_kept(reloaded: Reloaded) -> None:
+    process = reloaded.start(within=WITHOUT_SIGHUP)
+    reloaded.wait_for_output("worker started")
+    os.killpg(process.pid, signal.SIGHUP)
+    reloaded.save(CONSUMERS.replace('"one"', '"two"'))
+    wait_until(lambda: reloaded.output.count("worker started") == 2, lambda: f"a restart: {reloaded.output}")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0, reloaded.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -204,3 +205,42 @@ def test_a_value_that_has_a_type_is_hidden_however_python_shows_it(redact: Any) 
     for secret in ("1990", "1991", "30:33", "5433"):
         assert secret not in text
     assert shown("ValueError: no date, and no uuid", message) == "ValueError: no date, and no uuid"
+
+
+def nothing(queue: str, payload: Any, headers: dict[str, Any]) -> Any:
+    return {}, {}
+
+
+BALANCES: Any = {"n": Decimal(1), "rows": [{"ann@example.org": Decimal("5.25")}, "a text"], "by": {"bob": date.max}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "types"),
+    [
+        (["rows", "by"], {"n": "decimal"}),
+        (["rows.*"], {"n": "decimal", "by": {"bob": "date"}}),
+        (["rows.0"], {"n": "decimal", "by": {"bob": "date"}}),
+        (["*"], {"n": "decimal"}),
+        (["**.bob"], {"n": "decimal", "rows": {"0": {"ann@example.org": "decimal"}}, "by": {"bob": "date"}}),
+        (f"{__name__}.nothing", None),
+    ],
+)
+def test_the_types_name_no_keys_of_what_is_hidden(redact: Any, setting: Any, types: Any) -> None:
+    redact(setting)
+    message = row(BALANCES, {"a": 1})
+    headers = content_of(message).headers
+    assert headers.get(TYPES) == types
+
+
+def test_what_has_no_types_any_more_is_still_hidden_however_python_shows_it(redact: Any) -> None:
+    redact(["all"])
+    message = row({"all": {"since": datetime(1991, 3, 4, 5, 6, tzinfo=UTC)}})
+    assert content_of(message).headers == {}
+    assert "1991" not in shown(f"ValueError: {datetime(1991, 3, 4, 5, 6, tzinfo=UTC)!r}", message)
+
+
+def test_types_that_somebody_forged_show_no_more_than_names_of_types_where_parts_are_hidden(redact: Any) -> None:
+    redact(["card"])
+    forged = {"card": {"4111": "uuid"}, "n": "4111", "on": "date", "all": {"*": {"4111": "date"}, "0": 4111}}
+    message = row({"card": {"4111": "1"}, "n": "1", "on": "1", "all": [{"a": "1"}]}, {TYPES: forged})
+    assert content_of(message).headers == {TYPES: {"on": "date"}}

@@ -256,7 +256,7 @@ def test_none_leaves_an_option_to_others_in_decorators() -> None:
     from django_dbqueue.consumers import registry
 
     assert registry.functions()["q"].options == {}
-    assert read_options(SetIn.TASK, {"keep_results": None}) == {"keep_results": None}, "not at all"
+    assert read_options(SetIn.TASK, {"keep_results": None, "max_attempts": None}) == {}
 
 
 def test_what_is_typed_is_what_the_table_has() -> None:

@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 from tests.spark.cluster import PATIENCE, kill_group
 from tests.spark.drivers.many_tasks import FULL, HAS_ROWS, QUEUE, ROWS
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.django_db(transaction=True)]
 if settings.TEST_DATABASE == "mysql":  # it has the locks of MariaDB
     pytestmark.append(pytest.mark.nightly)
 

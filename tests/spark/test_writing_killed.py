@@ -17,7 +17,8 @@ from tests.conftest import ROOT
 from tests.patience import patience
 from tests.spark.drivers.write import QUEUE
 
-pytestmark = pytest.mark.spark
+# Two or three JVMs for a test, one after the other.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 DRIVERS = Path(__file__).parent / "drivers"
 POINTS = ("staged", "before", "inside", "after")
@@ -40,7 +41,7 @@ def driver(credentials_file: str, tmp_path: Path) -> Callable[..., int]:
         command = [sys.executable, str(DRIVERS / "write.py"), how, credentials_file, str(tmp_path)]
         process = subprocess.Popen(command, env=environment, start_new_session=True)
         try:
-            return process.wait(timeout=patience(600))
+            return process.wait(timeout=patience(180))
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -19,6 +19,7 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "reject": lambda message: message.reject("no"),
     "rescue": lambda message: type(message).objects.rescue(message.queue),
     "requeue": lambda message: type(message).objects.filter(pk=message.pk).requeue(by="ann"),
+    "cancel": lambda message: type(message).objects.cancel(message.pk, reason="no", by="ann"),
     "drop": lambda message: type(message).objects.filter(pk=message.pk).drop_all("no", by="ann"),
     "send again": lambda message: type(message).objects.filter(pk=message.pk).send_again(by="ann"),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.models import Failure, Message, MessageEvent
+from django_dbqueue.models import Failure, Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, dead, held, row
 from tests.systems.killed_archiver import MOVES
@@ -22,7 +22,16 @@ def _stuck() -> Message:
     return message
 
 
-MADE: dict[str, Callable[[], Message]] = {"rescue": _stuck, "requeue": dead, "drop": dead, "send again": dead}
+def _of_a_worker() -> Message:
+    message = held()
+    worker, _ = Worker.objects.get_or_create(id=7, defaults={"host": "h", "pid": 1, "queues": QUEUE, "threads": 1})
+    Message.objects.filter(pk=message.pk).update(worker_id=worker.pk)
+    return message
+
+
+MADE: dict[str, Callable[[], Message]] = {
+    "rescue": _stuck, "requeue": dead, "drop": dead, "send again": dead, "cancel": _of_a_worker,
+}  # fmt: skip
 
 
 @pytest.fixture(params=MOVES)
@@ -67,3 +76,6 @@ def test_killed_at_any_statement_a_message_has_moved_and_has_its_event_or_neithe
     for when in ("before", "after"):
         assert any(point.startswith(f"{when} INSERT INTO django_dbqueue_messageevent") for point in killed_at)
         assert any(point == f"{when} COMMIT" for point in killed_at)
+        assert any(point.startswith(f"{when} UPDATE django_dbqueue_worker") for point in killed_at) is (
+            verb == "cancel"
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,12 @@ import pytest
 from django.utils import timezone
 
 from django_dbqueue.models import Message, Result
-from django_dbqueue.tasks import DBQueueTask, task_options
+from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.tasks import DBQueueTask, options, task_options
+from django_dbqueue.tasks.compat import InvalidTask
 from django_dbqueue.tasks.known_tasks import known_task
+from django_dbqueue.worker.aftermath import settle_after
+from django_dbqueue.worker.board import Board, SlotState
 from tests.tasks.conftest import TASKS
 from tests.tasks.running import run
 
@@ -60,6 +65,33 @@ def test_a_backoff_is_the_delay_of_the_retry(make: Make) -> None:
     row = Message.objects.get()
     assert row.available_at is not None
     assert 3_600 <= (row.available_at - before).total_seconds() < 7_300, "with jitter, of up to half"
+
+
+def test_none_leaves_an_option_to_others(make: Make) -> None:
+    task = make(answer, keep_results=None, max_attempts=None, timeout=None, backoff=None)
+    resolved = options.options_of(task, task.get_backend().options)
+    assert resolved == options.options_of(DBQueueTask(func=dawdle), {})
+
+
+@dataclass
+class Growing:
+    """It compares by its fields, and so has no hash."""
+
+    first: float
+
+    def __call__(self, error: BaseException, result: Any) -> float:
+        return self.first * 10.0**result.attempts
+
+
+def test_a_backoff_may_be_any_callable(make: Make) -> None:
+    task = make(fail, backoff=Growing(720))
+    task.enqueue()
+    task.get_backend().enqueue_many([(task, (), {})] * 2)
+    before = timezone.now()
+    run()
+    delays = [(row.available_at - before).total_seconds() for row in Message.objects.all() if row.available_at]
+    assert len(delays) == 3
+    assert all(7_200 <= delay < 7_300 for delay in delays)
 
 
 def test_results_are_kept_as_long_as_the_option_wants(make: Make) -> None:
@@ -110,6 +142,23 @@ def test_a_task_that_is_not_here_has_the_timeout_of_its_queue(settings: Any) -> 
     assert task_consumer("default").options_of(unknown).timeout == 7
 
 
+def test_what_timed_out_is_settled_where_its_task_is_gone_or_has_no_timeout_any_more(make: Make) -> None:
+    """As after a deployment: the child had imported it before, and its supervisor looks for it afterwards."""
+    from django_dbqueue.tasks.sources import task_consumer
+
+    make(answer)
+    paths = ("no.such.task", f"{__name__}.answer")
+    for path in paths:
+        Message.objects.enqueue({"args": [], "kwargs": {}}, headers={"dbqueue.task": path})
+    board = Board(2)
+    for message in Message.objects.claim(2):
+        board.mark(board.occupy(message.claim), SlotState.TIMED_OUT)
+    assert settle_after(session_of("default"), 7, {"default": task_consumer("default")}, board, how="exit code 3") == 2
+    rows = list(Message.objects.order_by("pk"))
+    assert [row.error for row in rows] == [f"TimedOut: {path} ran longer than its timeout" for path in paths]
+    assert [(row.status, row.crashes) for row in rows] == [("n", 0)] * 2
+
+
 def test_what_holds_for_a_task_is_found_once_for_all_messages_of_its_schedule(make: Make) -> None:
     make(answer)
     headers = {"dbqueue.task": f"{__name__}.answer", "dbqueue.schedule": "s"}
@@ -118,3 +167,20 @@ def test_what_holds_for_a_task_is_found_once_for_all_messages_of_its_schedule(ma
         for day in (1, 2)
     )
     assert known_task(first) is known_task(second)
+
+
+def test_the_keywords_of_a_task_are_read_once_however_often_it_is_enqueued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read a cron takes longer than to store a message."""
+    task = DBQueueTask(func=answer, cron="0 3 * * *", timeout=TWO_HOURS, max_attempts=1)
+    monkeypatch.setattr(sys.modules[__name__], "answer", task)
+    before = options._fit.cache_info().misses
+    for _ in range(3):
+        task.using(priority=5).enqueue()
+    assert options._fit.cache_info().misses == before
+
+
+def test_what_equals_a_keyword_that_can_be_is_refused_nevertheless() -> None:
+    for name, wrong in (("max_attempts", True), ("max_attempts", 1.0), ("timeout", True)):
+        DBQueueTask(func=answer, **{name: 1})
+        with pytest.raises(InvalidTask, match="must be"):
+            DBQueueTask(func=answer, **{name: wrong})

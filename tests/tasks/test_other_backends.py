@@ -12,7 +12,7 @@ from django.test import override_settings
 from django_dbqueue.models import Message
 from django_dbqueue.tasks import task_options
 from django_dbqueue.tasks.compat import HOME, InvalidTask, Task
-from django_dbqueue.tasks.options import options_of
+from django_dbqueue.tasks.options import ATTRIBUTE, options_of
 from tests.tasks.conftest import TASKS
 
 pytestmark = pytest.mark.django_db
@@ -65,14 +65,12 @@ def test_options_are_given_below_the_task_or_above_it(odd: Any) -> None:
     assert (options.max_attempts, options.keep_results, options.lease, options.backoff) == (1, 60, 30, 3)
 
 
-def test_options_that_are_given_after_they_were_read_hold(odd: Any) -> None:
+def test_options_that_are_given_after_they_were_read_hold(odd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     task = odd.stand_aside
+    monkeypatch.setattr(task.func, ATTRIBUTE, {}, raising=False)
     assert options_of(task, {}).max_attempts is None
-    try:
-        assert task_options(max_attempts=4)(task) is task
-        assert options_of(task, {}).max_attempts == 4
-    finally:
-        task_options(max_attempts=None)(task)
+    assert task_options(max_attempts=4)(task) is task
+    assert options_of(task, {}).max_attempts == 4
     with pytest.raises(InvalidTask, match="no option 'retries'"):
         task_options(retries=3)
 

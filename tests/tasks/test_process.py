@@ -159,6 +159,9 @@ def test_a_task_with_a_cron_is_enqueued_once_for_each_due_time_by_two_workers_of
     wait_until(lambda: len(due_times()) >= before + 3, "three more")
     wait_until(lambda: Result.objects.count() >= 3, "results")
     second.wait_for_output("worker started")
+    assert (
+        "tests.sick_tasks_app.tasks can't be imported, so no task in it is scheduled: half a release" in second.output
+    )
     second.signal(signal.SIGTERM)
     assert second.ended() == 0, second.output
     times = due_times()

@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.core.checks import run_checks
-from django.db import DatabaseError
+from django.db import Error, connection
 from django.test import override_settings
 
 from django_dbqueue import InvalidSchedule, consumer
 from django_dbqueue.checks import check_project
 from django_dbqueue.consumers import registry as consumer_registry
+from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.models import Message, Result, Schedule
-from django_dbqueue.tasks import DBQueueTask, task_options
+from django_dbqueue.tasks import DBQueueBackend, DBQueueTask, task_options
 from django_dbqueue.tasks.compat import HOME, Task
-from django_dbqueue.tasks.task_schedules import name_of
-from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, sent, stands
+from django_dbqueue.tasks.task_schedules import log_unimportable, name_of
+from tests.schedules.timetables import HOURLY, Worker, hourly, last_check_was, plan, sent, stands
+from tests.servers.private import free_port
 from tests.tasks.running import run
 
 pytestmark = pytest.mark.django_db
@@ -129,17 +131,69 @@ def test_who_hooks_into_enqueue_sees_it_and_whoever_raises_there_leaves_nothing(
     assert (len(sent(PATH)), calls) == (1, [((), {})] * 3)
 
 
-def test_a_database_in_trouble_is_the_loops_business(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+class Watching(DBQueueBackend):
+    """Somebody's subclass, with the signature that Django documents."""
+
+    calls: ClassVar[list[str]] = []
+
+    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
+        self.calls.append(task.name)
+        return super().enqueue(task, args, kwargs)
+
+
+def test_a_subclass_of_the_backend_sees_each_call_once(make: Make) -> None:
+    task = make()
+    Watching.calls.clear()
+    with override_settings(TASKS={"default": {"BACKEND": f"{__name__}.Watching", "QUEUES": []}}):
+        worker = Worker(*plans())
+        worker.check()
+        last_check_was(timedelta(hours=1), PATH)
+        worker.check()
+        assert (len(sent(PATH)), Watching.calls) == (1, ["nightly"])
+        task.apply_async(group="reports")
+    assert (Watching.calls, Message.objects.filter(group_name="reports").count()) == (["nightly"] * 2, 1)
+
+
+def ask_for_what_is_not_there(*_: Any, **__: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM no_such_table")
+
+
+def end_the_process(*_: Any, **__: Any) -> None:
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("code", [ask_for_what_is_not_there, end_the_process])
+def test_what_the_code_of_a_task_asks_of_the_database_or_ends_delays_no_other_schedule(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: Callable[..., None]
+) -> None:
+    make()
+    worker = Worker(*plans(), plan("z"))
+    worker.check()
+    for name in (PATH, "z"):
+        last_check_was(timedelta(hours=1), name)
+    monkeypatch.setattr(Task, "enqueue", code)
+    for _ in range(2):
+        worker.check()
+        assert (sent(PATH), len(sent("z"))) == ([], 1)
+    assert caplog.text.count("can't be enqueued, retrying") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite has no server")
+def test_a_database_that_answers_no_more_is_the_loops_business(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make()
     worker = Worker(*plans())
     worker.check()
     last_check_was(timedelta(hours=1), PATH)
 
-    def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise DatabaseError("gone")
+    def lose_the_server(self: Any, *args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setitem(connection.settings_dict, "PORT", str(free_port()))
+        connection.connection.close()
+        ask_for_what_is_not_there()
 
-    monkeypatch.setattr(Task, "enqueue", broken)
-    with pytest.raises(DatabaseError, match="gone"):
+    monkeypatch.setattr(Task, "enqueue", lose_the_server)
+    with pytest.raises(Error):
         worker.check()
 
 
@@ -162,6 +216,21 @@ def test_what_no_worker_could_enqueue_is_an_error_before_one_starts(
         plans()
     [error] = [each for each in check_project() if each.id == "dbqueue.E006"]
     assert f"The schedule of the task {path} can't be used." in error.msg
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_its_group_asks_of_the_database_is_no_error_before_there_are_tables(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(group=ask_for_what_is_not_there)
+    assert [each for each in check_project() if each.is_serious()] == []
+    worker = Worker(*plans(), plan("z"))
+    worker.check()
+    for name in (PATH, "z"):
+        last_check_was(timedelta(hours=1), name)
+    worker.check()
+    assert (sent(PATH), len(sent("z"))) == ([], 1)
+    assert "its option group, a function of its arguments, raised" in caplog.text
 
 
 def test_a_function_with_a_cron_that_is_no_task_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,9 +261,10 @@ def test_a_module_of_tasks_that_cannot_be_imported_is_warned_of_and_stops_no_wor
     assert warning.msg == (
         "tests.sick_tasks_app.tasks can't be imported, so no task in it is scheduled: RuntimeError: half a release"
     )
-    assert not warning.is_serious()
-    plans()
-    plans()
+    assert [each for each in check_project() if each.is_serious()] == []
+    assert plans() == []
+    assert caplog.text == "", "who silences the warning, where only workers have what it needs, reads nothing of it"
+    log_unimportable()
     assert caplog.text.count("tests.sick_tasks_app.tasks can't be imported, so no task in it is scheduled") == 1
 
 
@@ -205,3 +275,5 @@ def test_a_path_that_no_schedule_can_have_has_a_name_of_its_own(path: str) -> No
     assert len(name) <= 64
     assert name.partition(":")[0].endswith("nightly")
     assert name_of("shop.tasks.nightly") == "shop.tasks.nightly"
+    assert QUEUE_NAME.match(name)
+    assert QUEUE_NAME.match(name_of("магазин.задачи.ночью"))

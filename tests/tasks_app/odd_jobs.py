@@ -122,6 +122,24 @@ async def take_no_notice_in_one_commit() -> str:
 
 
 @task(queue_name="jobs")
+async def wait_to_be_cancelled(begun: str, cancelled: str) -> None:
+    """Wait for what never comes, and tell of both ends."""
+    Path(begun).touch()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        Path(cancelled).touch()
+        raise
+
+
+@task(queue_name="jobs")
+def hang(begun: str) -> None:
+    """Be in one call of C for longer than any test lasts."""
+    Path(begun).touch()
+    time.sleep(100_000)
+
+
+@task(queue_name="jobs")
 def sleep_long() -> None:
     """Take longer than any timeout, in a thread that nothing can end."""
     time.sleep(LONG)

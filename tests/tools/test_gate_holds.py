@@ -26,7 +26,16 @@ OF_THE_WORKER = {
     for each in (
         *("batches", "coroutines", "forks", "group_rates", "groups_in_a_row", "heartbeat", "hostile_handlers"),
         *("last_words", "late_signals", "liveness", "loop_resources", "memory", "order", "pauses"),
-        *("recycled_by_memory", "recycling", "schedules", "speech", "statistics", "supervisor", "unserved_queues"),
+        *(
+            "recycled_by_memory",
+            "recycling",
+            "schedules",
+            "speech",
+            "statistics",
+            "successors",
+            "supervisor",
+            "unserved_queues",
+        ),
     )
 }
 """What a worker does by itself, or by statements that other tests ask these servers for."""
@@ -76,6 +85,11 @@ def test_each_promise_has_a_test_whatever_is_changed(held: Held) -> None:
     for number, text in promises:
         tests = re.findall(r"`(tests/[\w/]+\.py(?:::\w+)?)`", text)
         assert any(_is_among(test, names) for test in tests), number
+
+
+def test_no_name_of_a_test_has_an_address_in_it_which_differs_in_each_process(cases: dict[str, list[Case]]) -> None:
+    """pytest-xdist refuses to begin: its processes collect different tests."""
+    assert [case.name for case in chain(*cases.values()) if " at 0x" in case.name] == []
 
 
 def test_what_is_tested_once_is_there_where_it_is_tested(cases: dict[str, list[Case]]) -> None:

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.typed_values import typed_size
-from django_dbqueue.worker.board import Board
-from django_dbqueue.worker.recycling import Recycling
+from django_dbqueue.worker.board import Board, Retirement
+from django_dbqueue.worker.recycling import MEASURED_EVERY, Recycling
 from django_dbqueue.worker.resident import resident_bytes
-from django_dbqueue.worker.worker_options import WorkerOptions
+from django_dbqueue.worker.worker_options import EXIT_RECYCLED, WorkerOptions
 
 pytestmark = pytest.mark.once
 
 
+@dataclass
+class Fed:
+    """Stands in for a feeder that has claimed all that it may."""
+
+    left: int = 0
+    has_room = False
+
+    @property
+    def has_claimed_all(self) -> bool:
+        return self.left == 0
+
+
+class Calm:
+    """Stands in for a maintenance that suspects nobody."""
+
+    is_judging = False
+
+
+def options(**chosen: Any) -> WorkerOptions:
+    return WorkerOptions(session_of("default"), ("test",), datetime.now(UTC), **chosen)
+
+
 def drawn(most: int | None, *, share: int | None = None, largest_batch: int = 0) -> int | None:
-    options = WorkerOptions(
-        session_of("default"), ("test",), datetime.now(UTC), child_max_messages=most, largest_batch=largest_batch
-    )
-    return Recycling(options, Board(1), share, None).share
+    chosen = options(child_max_messages=most, largest_batch=largest_batch)
+    return Recycling(chosen, Board(1), share, None).share
 
 
 @pytest.mark.parametrize(("most", "least"), [(1, 1), (2, 2), (9, 9), (10, 9), (15, 14), (1_000, 900)])
@@ -37,6 +60,27 @@ def test_a_child_begins_no_more_than_its_share_and_no_less_than_a_list() -> None
     assert drawn(9, share=7) == 7
     assert drawn(9, share=30) == 9
     assert drawn(9, largest_batch=50) == 50
+
+
+def test_one_that_works_past_its_number_alongside_a_retired_one_is_still_measured() -> None:
+    board, retired, fed = Board(1), Board(1), Fed()
+    retired.note_retirement(Retirement.HAS_ROOM)
+    recycling = Recycling(options(child_max_messages=10, child_max_rss=1), board, None, retired)
+    recycling.run(time.monotonic(), fed)
+    assert fed.left == 1, "a tenth, for as long as the other runs"
+    board.count("started")
+    recycling.run(time.monotonic() + MEASURED_EVERY, Fed())
+    assert recycling.exit_code == EXIT_RECYCLED
+
+
+def test_a_limit_of_its_own_ends_a_child_as_one_that_is_recycled_and_its_share_does_at_once() -> None:
+    limited = Recycling(options(child_max_messages=10), Board(1), None, None)
+    assert not limited.ends(Fed(), Calm()), "its drain would be over"
+    limited.run(time.monotonic(), Fed())
+    assert limited.exit_code == EXIT_RECYCLED
+    assert limited.ends(Fed(), Calm())
+    assert Recycling(options(child_max_messages=10), Board(1), 5, None).ends(Fed(), Calm())
+    assert not Recycling(options(child_max_messages=10), Board(1), 5, None).ends(Fed(left=1), Calm())
 
 
 def test_what_a_process_keeps_is_in_its_figure_with_and_without_proc(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from django_dbqueue.models import ArchivedMessage, Failure, Message, MessageEvent, Once, Result, Schedule, Worker
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.maintenance import TIDY_EVERY, Maintenance
 from tests.factories import QUEUE, done, let_pass
 
@@ -36,6 +37,16 @@ def test_a_worker_forgets_each_kind_of_row_whose_time_has_ended() -> None:
         "workers": [*Worker.objects.values_list("pk", flat=True)],
     } == {"results": [2], "tokens": [2], "events": [2], "failures": ["2"], "schedules": ["s2"], "workers": [2]}
     assert [*Message.objects.all()] == [young]
+    assert ArchivedMessage.objects.get().key == ENDED
+
+
+def test_children_that_live_for_seconds_tidy_as_often_as_one_that_lives_on() -> None:
+    let_pass(done(key=ENDED), YEAR.total_seconds())
+    board = Board(0)
+    for second in range(1_000, 1_000 + int(2 * TIDY_EVERY), 10):
+        board, before = Board(0), board
+        board.tidies_at = before.tidies_at
+        Maintenance(session_of("default"), (QUEUE,), board).run(second)
     assert ArchivedMessage.objects.get().key == ENDED
 
 

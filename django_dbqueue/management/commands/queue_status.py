@@ -111,7 +111,10 @@ class Command(ConsoleCommand):
             self._watch(session, options)
             return
         report = self._report(session, options)
-        self.stdout.write(json.dumps(report.document(session.using)) if options["json"] else "\n".join(report.lines()))
+        if options["json"]:
+            self.stdout.write(json.dumps(report.document(session.using)))
+        elif not options["check"]:  # what is fine is nothing to mail about, for cron
+            self.stdout.write("\n".join(report.lines()))
         if isinstance(report, GroupsReport | FlowsReport) or not options["check"] or report.is_fine:
             return
         for name, wrong in report.wrong.items():

@@ -30,6 +30,7 @@ from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.sessions.django_session import session_of
+from django_dbqueue.tasks.task_schedules import log_unimportable
 from django_dbqueue.worker import logs, reload
 from django_dbqueue.worker.bulk_steps import operations_consumer
 from django_dbqueue.worker.late_signals import ends_with_its_command
@@ -233,6 +234,7 @@ class Command(BaseCommand):
         return int(conf.get("CONCURRENCY")) if given is None else given
 
     def _plans(self) -> tuple[Plan, ...]:
+        log_unimportable()
         try:
             return tuple(registry.plans())
         except (InvalidSchedule, SchedulesNotInstalled) as error:

@@ -115,7 +115,7 @@ def _refuse_unknown_lakes(spark: SparkSession, connection: Connection, roots: It
     listed = {identity(Files(spark, root), make=False) for root in roots}
     if missing := sorted(purged - listed):
         raise InvalidPipeline(
-            f"Messages of these hours were exported into {' and '.join(map(repr, missing))} and purged from the "
+            f"Messages of these hours were exported into {' and '.join(map(repr, missing))} and have left the "
             "archive, so they would not be counted: name the root of each such lake with --lake, or start later with "
             "--since."
         )
