@@ -11,9 +11,16 @@ signal                    arguments besides ``sender`` (the message model)
                           its sender; or acked by a supervisor whose child had died after the handler's return
 ``lease_lost``            queue, message_id, verb (``"cancel"``: its message was cancelled)
 ``ack_undecided``         queue, message_id
+``handler_stuck``         queue, message_id, handler (its name), seconds (since it began), after (what should have ended
+                          it: ``"its timeout"``, ``"its cancellation"``, …), stack (where in the code its thread is, as
+                          a traceback shows it, without variables; ``""`` for a coroutine, or if it has just ended)
 ``operator_acted``        verb, queue, by, reason, count (messages; 0 where the whole queue is meant), message_ids (the
                           first of them, where they were named), group (where a whole group is meant)
 ========================  ===========================================================================
+
+``handler_stuck`` is sent once for a delivery, in a thread of its own of the child that will be replaced, while the
+handler runs. The child waits five seconds for the listeners, and its end cuts them off. The message is settled later,
+which the other signals tell.
 
 ``attempt``: how many deliveries were charged, the last one included. It is left out where a claim finds no read left,
 and where a stream buries a message. ``exception``: what the handler raised, without the variables of its frames; left
@@ -48,4 +55,5 @@ message_rescued = EventSignal(use_caching=True)
 message_ended = EventSignal(use_caching=True)
 lease_lost = EventSignal(use_caching=True)
 ack_undecided = EventSignal(use_caching=True)
+handler_stuck = EventSignal(use_caching=True)
 operator_acted = EventSignal(use_caching=True)

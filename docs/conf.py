@@ -19,7 +19,7 @@ project_copyright = author
 release = version_of("django-dbqueue")
 version = release
 
-extensions = ["myst_parser", "generated", "github_markdown"]
+extensions = ["myst_parser", "generated", "github_markdown", "llms_txt"]
 exclude_patterns = ["_ext", "_static"]
 nitpicky = True
 smartquotes = False  # it would make dashes of options

@@ -92,6 +92,11 @@ def in_steps(message: Message) -> None:
     message.step("charge", int, "17")
     with message.step("book") as step:
         assert_type(step.is_new, bool)
+        step.save(1)  # type: ignore[attr-defined]
+    with message.resumable_step("import") as longer:
+        assert_type(longer.is_new, bool)
+        assert_type(longer.save({"last": 17}), None)
+        longer.cursor = 17  # type: ignore[misc]
     message.sleep("cool off", timedelta(days=2))
     message.wait_for("paid:17", timeout=60, name="the payment")
     assert_type(message.steps_done, tuple[str, ...])

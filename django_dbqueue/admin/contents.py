@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from django.contrib import admin, messages
@@ -28,7 +27,7 @@ from django_dbqueue.admin import display, logbook
 from django_dbqueue.admin.attempts import attempts_of
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
 from django_dbqueue.models import Message, Result
-from django_dbqueue.redaction.policy import Content, Stored, content_of, error_text, is_redacting
+from django_dbqueue.redaction.policy import Content, Excerpt, Stored, content_of, error_text, is_redacting
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.tasks.task_headers import task_named
 from django_dbqueue.typed_values import MAX_ID
@@ -46,16 +45,6 @@ if TYPE_CHECKING:
         error: str | None
         error_start: str | None
         sees_payload: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The content of a message as read by a list."""
-
-    queue: str
-    body: str
-    content_type: str
-    headers_text: str | None
 
 
 class ContentAdmin(ReadOnlyAdmin):
@@ -177,7 +166,7 @@ class ContentAdmin(ReadOnlyAdmin):
         kept = Result._default_manager.using(self.alias).filter(pk=getattr(obj, "message_id", obj.pk)).first()
         if kept is None:
             return display.NOTHING
-        content = content_of(Excerpt(obj.queue, kept.body, kept.content_type, None))
+        content = content_of(Excerpt(obj.queue, kept.body, kept.content_type))
         return content.hidden or display.block(_pretty(content.payload, most=display.SHOWN))
 
     @admin.display(description=gettext_lazy("payload"))

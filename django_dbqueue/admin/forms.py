@@ -21,6 +21,7 @@ from django_dbqueue.models.fields import clock
 from django_dbqueue.operations.verbs import Verb, check_target
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.settable.option_table import WIDEST
+from django_dbqueue.settable.rates import FASTEST, WrongRate, interval_of
 from django_dbqueue.typed_values import typed_span
 
 EXAMPLE = "2026-12-01 08:00"
@@ -133,6 +134,37 @@ class LimitForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"class": "vIntegerField", "autofocus": True}),
     )
+
+
+class RateForm(forms.Form):
+    """How many messages of a group may start in a time; nothing: as many as for its queue."""
+
+    rate = forms.CharField(
+        label=gettext_lazy("Rate"),
+        help_text=gettext_lazy(
+            "How many of its messages may start: 10/s, 100/m or 5000/h. Empty: as many as for its queue."
+        ),
+        max_length=16,
+        required=False,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
+    )
+
+    def clean_rate(self) -> str | None:
+        """Return the rate, or None for none of its own."""
+        rate: str = self.cleaned_data["rate"]
+        if not rate:
+            return None
+        try:
+            interval_of(rate)
+        except WrongRate:
+            raise ValidationError(
+                _(
+                    "Enter how many may start in a second, a minute or an hour, such as 10/s, 100/m or 5000/h, "
+                    "up to %(fastest)s/s."
+                ),
+                params={"fastest": FASTEST},
+            ) from None
+        return rate
 
 
 def form_of(verb: Verb, using: str, *data: Any) -> forms.Form | None:

@@ -1,8 +1,8 @@
-"""Pause, resume and limit groups: a page that pins how each stands, and asks for the reason or the limit."""
+"""Pause, resume and limit groups: a page that pins how each stands, and asks for the reason, limit or rate."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from django import forms
 from django.contrib import messages
@@ -18,12 +18,14 @@ from django.utils.translation import pgettext_lazy
 
 from django_dbqueue import conf
 from django_dbqueue.admin import logbook
-from django_dbqueue.admin.forms import LimitForm, ReasonForm
+from django_dbqueue.admin.forms import LimitForm, RateForm, ReasonForm
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.insight.groups import group_of
 from django_dbqueue.models import Group
 
 PIN = "group"
+OWN: Final = {"limit": "width", "rate": "rate"}
+"""Verbs that set something of a group's own, each with its column."""
 
 
 class GroupPin(NamedTuple):
@@ -37,7 +39,8 @@ class GroupPin(NamedTuple):
     def of(cls, group: Group) -> GroupPin:
         """Return the pin of a group as it stands."""
         paused = f"{group.paused_at:%Y%m%d%H%M%S%f}" if group.is_paused and group.paused_at else ""
-        return cls(group.queue, group.name, f"{int(group.is_paused)}.{paused}.{group.width or ''}")
+        rate = (group.rate or "").replace("/", "")  # a slash ends the version
+        return cls(group.queue, group.name, f"{int(group.is_paused)}.{paused}.{group.width or ''}.{rate}")
 
     @classmethod
     def read(cls, text: str) -> GroupPin:
@@ -57,7 +60,9 @@ class GroupActions:
         "pause": pgettext_lazy("verb", "Pause"),
         "resume": pgettext_lazy("verb", "Resume"),
         "limit": pgettext_lazy("verb", "Change the limit"),
+        "rate": pgettext_lazy("verb", "Change the rate"),
     }
+    FORMS: ClassVar[dict[str, type[forms.Form]]] = {"pause": ReasonForm, "limit": LimitForm, "rate": RateForm}
 
     def __init__(self, model_admin: Any) -> None:
         self.admin = model_admin
@@ -69,14 +74,14 @@ class GroupActions:
     ) -> HttpResponse:
         """Show the page; it changes nothing."""
         self.refuse_others(request, verb)
-        can = [group for group in groups if verb == "limit" or group.is_paused != (verb == "pause")]
+        can = [group for group in groups if verb in OWN or group.is_paused != (verb == "pause")]
         context = {
             **self.site.each_context(request),
             "opts": self.opts,
             "title": self.LABELS[verb],
             "verb": verb,
             "label": self.LABELS[verb],
-            "groups": [(group, str(GroupPin.of(group)), conf.queue_options(group.queue).group_limit) for group in can],
+            "groups": [(group, str(GroupPin.of(group)), conf.queue_options(group.queue)) for group in can],
             "cannot": [group for group in groups if group not in can],
             "form": form or self._form(verb, can),
             "media": self.admin.media,
@@ -94,7 +99,7 @@ class GroupActions:
         self.refuse_others(request, verb)
         pins = [GroupPin.read(text) for text in dict.fromkeys(request.POST.getlist(PIN))]
         back = request.POST.get("back", "")
-        form = {"pause": ReasonForm, "limit": LimitForm}.get(verb, forms.Form)(request.POST)
+        form = self.FORMS.get(verb, forms.Form)(request.POST)
         if not form.is_valid():
             there = [(pin, self._group_of(pin)) for pin in pins]
             unmoved = [group for pin, group in there if group is not None and GroupPin.of(group) == pin]
@@ -107,16 +112,15 @@ class GroupActions:
         names = {"group": pin.name, "queue": pin.queue}
         with transaction.atomic(using=self.admin.alias):
             group = self._group_of(pin)
-            if group is not None:
-                # The row is locked, if there is one, so that two pages can't both find it as pinned.
-                group = Group.objects.using(self.admin.alias).select_for_update().filter(pk=group.pk).first() or group
+            if group is not None and GroupPin.of(group) == pin:
+                group = self._locked(group)
             if group is None or GroupPin.of(group) != pin:
                 text = _("Group %(group)s of queue %(queue)s changed in the meantime and was left alone.")
                 messages.warning(request, text % names)
                 return
             entry, text = self._change(request, verb, pin, answers)
             self._log(request, group, entry)
-        messages.success(request, text % {**names, "limit": answers.get("limit")})
+        messages.success(request, text % {**answers, **names})
 
     def _change(self, request: HttpRequest, verb: str, pin: GroupPin, answers: dict[str, Any]) -> tuple[str, str]:
         """Do it; return what the admin's log keeps, and what the operator reads."""
@@ -127,6 +131,11 @@ class GroupActions:
         if verb == "resume":
             manager.resume(pin.queue, pin.name)
             return "Resumed.", _("Group %(group)s of queue %(queue)s is open again.")
+        if verb == "rate":
+            manager.rate(pin.queue, pin.name, answers["rate"])
+            if answers["rate"] is None:
+                return "Rate removed.", _("Group %(group)s of queue %(queue)s has no rate of its own any more.")
+            return f"Rate set to {answers['rate']}.", _("Group %(group)s of queue %(queue)s has the rate %(rate)s.")
         manager.limit(pin.queue, pin.name, answers["limit"])
         if answers["limit"] is None:
             return "Limit removed.", _("Group %(group)s of queue %(queue)s has the limit of its queue again.")
@@ -142,15 +151,22 @@ class GroupActions:
         except InvalidMessage:
             return None
 
+    def _locked(self, group: Group) -> Group:
+        """Lock the row of a group, which may have none yet, so that two pages can't both find it as pinned."""
+        rows = Group.objects.using(self.admin.alias)
+        if group._state.adding:
+            rows.bulk_create([group], ignore_conflicts=True)
+        return rows.select_for_update().get(pk=group.pk)
+
     def _form(self, verb: str, groups: list[Any]) -> forms.Form | None:
-        if verb == "pause":
-            return ReasonForm()
-        widths = {group.width for group in groups}
-        return LimitForm(initial={"limit": widths.pop() if len(widths) == 1 else None}) if verb == "limit" else None
+        if verb not in self.FORMS:
+            return None
+        own = {getattr(group, OWN[verb]) for group in groups} if verb in OWN else set()
+        return self.FORMS[verb](initial={verb: own.pop()} if len(own) == 1 else None)
 
     def refuse_others(self, request: HttpRequest, verb: str) -> None:
         """Raise PermissionDenied for who may not do this."""
-        allowed = self.admin.has_limit_permission if verb == "limit" else self.admin.has_pause_permission
+        allowed = self.admin.has_limit_permission if verb in OWN else self.admin.has_pause_permission
         if not (self.admin.has_view_permission(request) and allowed(request)):
             raise PermissionDenied
 

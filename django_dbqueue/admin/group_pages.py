@@ -1,4 +1,4 @@
-"""Groups: which have something now, the order of what waits in one, and the ways to its pause and its limit."""
+"""Groups: which have something now, the order of what waits in one, and ways to its pause, its limit and its rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy
 from django_dbqueue import conf
 from django_dbqueue.admin import display
 from django_dbqueue.admin.bounded_lists import CELL_CAP, LIST_CAP, walk_of
-from django_dbqueue.admin.group_actions import GroupActions
+from django_dbqueue.admin.group_actions import OWN, GroupActions
 from django_dbqueue.admin.group_list import GroupChangeList, id_of, shown_groups
 from django_dbqueue.admin.list_filters import QueueFilter
 from django_dbqueue.admin.pause_pages import PauseAdmin
@@ -61,17 +61,22 @@ def limit(model_admin: GroupAdmin, request: HttpRequest, _queryset: QuerySet[Gro
     return model_admin.ask_many(request, "limit")
 
 
+@admin.action(permissions=["limit"], description=gettext_lazy("Change the rate of selected groups"))
+def rate(model_admin: GroupAdmin, request: HttpRequest, _queryset: QuerySet[Group]) -> HttpResponse:
+    return model_admin.ask_many(request, "rate")
+
+
 @admin.register(Group)
 class GroupAdmin(PauseAdmin):
     """Groups, addressed by queue and name, so that one without a row has a page too."""
 
-    list_display = ("name", "queue", "state_badge", "waiting", "out", "oldest", "pause_reason")
+    list_display = ("name", "queue", "state_badge", "waiting", "out", "starts", "oldest", "pause_reason")
     list_display_links = ("name",)
     list_filter = (QueueFilter,)
     list_per_page = 25
     search_fields = ("name",)  # shows the box; GroupChangeList does the search
     search_help_text = gettext_lazy("The whole name of a group.")
-    actions: Sequence[Any] = [pause, resume, limit]
+    actions: Sequence[Any] = [pause, resume, limit, rate]
 
     def has_limit_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.change_group_limit"))
@@ -117,7 +122,7 @@ class GroupAdmin(PauseAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:  # noqa: ARG002
         pause = ["paused_at", "paused_by", "pause_reason"] if obj is not None and obj.is_paused else []
-        return ["name", "queue", "state_badge", *pause, "in_force", "waiting", "out", "oldest"]
+        return ["name", "queue", "state_badge", *pause, "in_force", "rate_in_force", "waiting", "out", "oldest"]
 
     def get_urls(self) -> list[URLPattern]:
         view, prefix = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
@@ -159,7 +164,7 @@ class GroupAdmin(PauseAdmin):
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         group: ShownGroup = context["original"]
         verbs = ["resume" if group.is_paused else "pause"] if self.has_pause_permission(request) else []
-        verbs += ["limit"] if self.has_limit_permission(request) else []
+        verbs += [*OWN] if self.has_limit_permission(request) else []
         prefix, site = f"admin:{self.opts.app_label}_{self.opts.model_name}", self.admin_site.name
         context["verbs"] = [
             {
@@ -212,6 +217,10 @@ class GroupAdmin(PauseAdmin):
     def out(self, obj: ShownGroup) -> str:
         return _("%(out)s of %(limit)s") % {"out": obj.seen.out, "limit": grouped(obj.seen.limit)}
 
+    @admin.display(description=gettext_lazy("rate"))
+    def starts(self, obj: ShownGroup) -> str:
+        return obj.seen.rate or display.NOTHING
+
     @admin.display(description=gettext_lazy("oldest"))
     def oldest(self, obj: ShownGroup) -> str:
         return display.NOTHING if obj.seen.oldest is None else display.span(obj.db_now - obj.seen.oldest)
@@ -225,3 +234,12 @@ class GroupAdmin(PauseAdmin):
             "limit": grouped(obj.width),
             "usual": grouped(usual),
         }
+
+    @admin.display(description=gettext_lazy("rate"))
+    def rate_in_force(self, obj: ShownGroup) -> str:
+        usual = conf.queue_options(obj.queue).group_rate
+        if obj.rate is None:
+            return display.NOTHING if usual is None else _("%(rate)s, as for its queue") % {"rate": usual}
+        if usual is None:
+            return _("%(rate)s of its own; its queue has none") % {"rate": obj.rate}
+        return _("%(rate)s of its own; for its queue, %(usual)s") % {"rate": obj.rate, "usual": usual}

@@ -67,5 +67,5 @@ def life(model_admin: Any, request: HttpRequest, message: Message | ArchivedMess
         message_id,
         using=model_admin.alias,
         shown=lambda text: error_text(text, of=message, sees_payload=sees),
-        steps=steps_of(model_admin, request, message) if isinstance(message, Message) else (),
+        steps=steps_of(model_admin, request, message, sees_payload=sees) if isinstance(message, Message) else (),
     )

@@ -19,8 +19,9 @@ from django.utils.translation import pgettext
 from django_dbqueue.admin import logbook
 from django_dbqueue.admin.lifeline import LifeStep
 from django_dbqueue.admin.readonly import ReadOnlyAdmin
+from django_dbqueue.insight.cursors import cursor_text
 from django_dbqueue.models import Message, Step
-from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
+from django_dbqueue.statements.steps_sql import CURSOR, EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.states.table import Stage
 from django_dbqueue.typed_values import MAX_ID
 
@@ -28,17 +29,30 @@ SHOWN = 200
 """Steps of one message that are shown: the latest."""
 
 
-def steps_of(model_admin: ReadOnlyAdmin, request: HttpRequest, message: Message) -> list[LifeStep]:
-    """Return the steps of a message for its life, each with its time and its delivery."""
+def steps_of(
+    model_admin: ReadOnlyAdmin, request: HttpRequest, message: Message, *, sees_payload: bool
+) -> list[LifeStep]:
+    """Return the steps of a message for its life, each with its time and its delivery.
+
+    Where one in progress will continue is shown to those who may see payloads, since it may quote them.
+    """
     rows = Step.objects.using(model_admin.alias).filter(message_id=message.pk).order_by("-at", "-name")[:SHOWN]
     pages = Forgetting(model_admin)
     may = pages.may(request) and message.stage is not Stage.FINISHED
-    return [_line(step, pages.url(message.pk, step.name) if may else "") for step in rows]
+    return [
+        _line(
+            step,
+            pages.url(message.pk, step.name) if may else "",
+            cursor_text(message.queue, step) if sees_payload and step.kind == CURSOR else "",
+        )
+        for step in rows
+    ]
 
 
-def _line(step: Step, forget_url: str) -> LifeStep:
+def _line(step: Step, forget_url: str, cursor: str = "") -> LifeStep:
     kind, symbol, label = {
         STEP: ("ready", "◆", pgettext("life of a message", "Step done")),
+        CURSOR: ("delayed", "◈", pgettext("life of a message", "Step in progress")),
         SLEEP: ("delayed", "◷", pgettext("life of a message", "Sleep")),
         WAIT: ("delayed", "◷", pgettext("life of a message", "Wait for an event")),
         EVENT: ("ready", "◆", pgettext("life of a message", "Event received")),
@@ -47,6 +61,8 @@ def _line(step: Step, forget_url: str) -> LifeStep:
     parts = [step.name, _("delivery %(number)d") % {"number": step.read_count}]
     if step.until is not None and step.kind in (SLEEP, WAIT):
         parts.insert(1, _("until %(moment)s") % {"moment": f"{step.until:%Y-%m-%d %H:%M:%S} UTC"})
+    if cursor:
+        parts.insert(1, _("cursor %(cursor)s") % {"cursor": cursor})
     return LifeStep(step.at, kind, symbol, label, detail=", ".join(parts), forget_url=forget_url, comes_last=1)
 
 

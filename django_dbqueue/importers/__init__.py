@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "django-tasks-db": "django_tasks_db",
+    "django-ox": "django_ox",
     "django-q2": "django_q2",
     "django-db-queue": "django_db_queue",
 }

@@ -179,7 +179,7 @@ def _cron_of_interval(interval: Interval) -> str:
 def _json(text: str, kind: type[Any]) -> Any:
     try:
         value = json.loads(text or "null")
-    except ValueError:
+    except (ValueError, RecursionError):
         value = text
     if value is None:
         return kind()

@@ -16,7 +16,14 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers import registry
 from django_dbqueue.envelope import Envelope
-from django_dbqueue.importers.source import IMPORTED_FROM, Addressed, ImportSource, NotImportable, SourceCounts
+from django_dbqueue.importers.source import (
+    IMPORTED_FROM,
+    Addressed,
+    ImportSource,
+    NotImportable,
+    SourceCounts,
+    StoredJSON,
+)
 from django_dbqueue.tasks.sources import task_consumers
 
 
@@ -28,7 +35,7 @@ class ForeignJob(models.Model):  # noqa: DJ008 - no person sees it
     name = models.CharField(max_length=100)
     state = models.CharField(max_length=20)
     next_task = models.CharField(max_length=100)
-    workspace = models.JSONField(null=True)
+    workspace = StoredJSON(null=True)
     queue_name = models.CharField(max_length=20)
     priority = models.SmallIntegerField()
     run_after = models.DateTimeField(null=True)

@@ -7,8 +7,10 @@ whose lock is past, read under a lock of the row, is nobody's; a cluster that ha
 from __future__ import annotations
 
 import datetime
+import decimal
 import io
 import pickle
+import uuid
 import zlib
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -26,8 +28,19 @@ from django_dbqueue.models.fields import clock
 
 LOST: Final = ("hook", "chain", "iter_count")
 """Options of a package that mean more calls, which a task here doesn't make."""
-_PLAIN: Final = {("datetime", name): getattr(datetime, name) for name in ("datetime", "timedelta", "timezone")}
-"""What every package holds: when it was enqueued."""
+_PLAIN: Final = {
+    (each.__module__, each.__name__): each
+    for each in (
+        datetime.date,
+        datetime.time,
+        datetime.datetime,
+        datetime.timedelta,
+        datetime.timezone,
+        decimal.Decimal,
+        uuid.UUID,
+    )
+}
+"""What a payload may hold beside plain values. Every package holds a moment: when it was enqueued."""
 
 
 class Named(NamedTuple):
@@ -81,7 +94,7 @@ class DjangoQ2(ImportSource):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads values without importing or calling anything but dates, whoever wrote the pickle."""
+    """Reads values without importing anything, or calling more than the types of values, whoever wrote the pickle."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))

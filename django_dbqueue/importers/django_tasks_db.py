@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable, SourceCounts
+from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable, SourceCounts, StoredJSON
 from django_dbqueue.importers.task_calls import addressed
 
 NEVER_DELAYED: Final = 9998
@@ -26,7 +26,7 @@ class DBTaskResult(models.Model):  # noqa: DJ008 - no person sees it
     id = models.UUIDField(primary_key=True)
     status = models.CharField(max_length=10)
     enqueued_at = models.DateTimeField()
-    args_kwargs = models.JSONField()
+    args_kwargs = StoredJSON()
     priority = models.IntegerField()
     task_path = models.TextField()
     queue_name = models.CharField(max_length=32)

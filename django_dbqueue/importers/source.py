@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from django.db import models
@@ -13,9 +14,22 @@ from django_dbqueue.envelope import Envelope
 IMPORTED_FROM: Final = "dbqueue.imported_from"
 """Header of a message that was taken over: the source's name, a space, and the row's primary key."""
 
+UNREADABLE: Final = object()
+
 
 class NotImportable(Exception):
     """A row that can't become a message, and so stays where it is. The text says why, without its arguments."""
+
+
+class StoredJSON(models.JSONField):
+    """JSON of a source. What the database takes and Python doesn't is UNREADABLE: one such row is to stop no others."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        """Return the value, or UNREADABLE."""
+        try:
+            return super().from_db_value(value, expression, connection)
+        except (ValueError, RecursionError):
+            return UNREADABLE
 
 
 class Addressed(NamedTuple):
@@ -40,6 +54,8 @@ class ImportSource(ABC):
     """What ``queue_import`` calls it."""
     model: ClassVar[type[models.Model]]
     """Its table, with the columns that are read."""
+    dependents: ClassVar[tuple[type[models.Model], ...]] = ()
+    """Other tables of its package that are changed when rows are taken over."""
     order: ClassVar[tuple[str, ...]]
     """The order in which rows were enqueued, as far as the table tells."""
 
@@ -54,6 +70,9 @@ class ImportSource(ABC):
     @abstractmethod
     def read(self, row: Any) -> Addressed:
         """Return the message that a row becomes. Raises NotImportable, or InvalidMessage."""
+
+    def forget(self, using: str, keys: Sequence[Any]) -> None:  # noqa: B027 - most have no such tables
+        """Make the dependent tables forget these rows, which the same transaction deletes next."""
 
     def origin(self, row: models.Model) -> str:
         """Return what the header of the message says of the row."""

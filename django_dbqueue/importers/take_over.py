@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any, Final
 
 from django.db import models
+from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage
-from django_dbqueue.importers.source import Addressed, ImportSource, NotImportable
+from django_dbqueue.importers.source import UNREADABLE, Addressed, ImportSource, NotImportable
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic
@@ -109,6 +110,7 @@ def _step(session: DjangoSession, source: ImportSource, keys: list[Any]) -> Impo
             Message.objects.enqueue_many(envelopes, queue=queue, using=session.using)
             step.moved[queue] = len(envelopes)
         if moved:
+            source.forget(session.using, moved)
             _delete(session, source, moved)
     found = {row.pk for row in rows}
     step.locked = [key for key in keys if key not in found]
@@ -118,12 +120,22 @@ def _step(session: DjangoSession, source: ImportSource, keys: list[Any]) -> Impo
 def _read(source: ImportSource, row: models.Model, step: ImportStep) -> Addressed | None:
     """Return what a row becomes; None, with the reason noted, if it has to stay."""
     try:
+        _refuse_unreadable(row)
         message = source.read(row)
         seal_for(message.envelope, message.queue)
     except (NotImportable, InvalidMessage) as error:
         step.refused[row.pk] = str(error)
         return None
     return message
+
+
+def _refuse_unreadable(row: models.Model) -> None:
+    for each in row._meta.concrete_fields:
+        if getattr(row, each.attname) is UNREADABLE:
+            raise NotImportable(
+                _("Its column %(column)s can't be read: it nests too deep, or has a number of too many digits.")
+                % {"column": each.column}
+            )
 
 
 def _delete(session: DjangoSession, source: ImportSource, keys: list[Any]) -> None:

@@ -24,7 +24,7 @@ from django_dbqueue.models.message import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import ROWS_AT_ONCE
-from django_dbqueue.states.ranges_in_use import Range, ranges_in_use
+from django_dbqueue.states.ranges_in_use import Range, queues_in_use, ranges_in_use
 
 STEP: Final = 500
 """Lanes, or messages, that one statement names."""
@@ -60,6 +60,8 @@ class GroupOverview:
     """Its row, or an unsaved one: it has nothing of its own."""
     limit: int
     """How many of it may run at once: by its row, or the settings of its queue."""
+    rate: str | None
+    """How many of it may start in a time, such as "10/s": by its row, or the settings of its queue."""
     waiting: Capped
     """Who waits in its line."""
     out: Capped
@@ -89,9 +91,9 @@ def find_groups(session: DjangoSession, *, queue: str | None = None, limit: int)
     walked = [next_lanes(session, table, after=first - 1, until=last, limit=limit + 1) for table in tables]
     for each in _named(session, {lane for lanes in walked for lane in lanes}):
         found.setdefault(each.lane, each)
-    for row in rows[: limit + 1]:
-        if row.width is not None:
-            found.setdefault(row.lane, RankedGroup(3, _EVER, row.lane, row.queue, row.name))
+    own = [row for row in rows[: limit + 1] if row.width is not None or row.rate is not None]
+    for row in [*_rated(session, queue, limit), *own]:
+        found.setdefault(row.lane, RankedGroup(3, _EVER, row.lane, row.queue, row.name))
     those = sorted(each for each in found.values() if queue is None or each.queue == queue)
     return Search(those[: limit + 1], any(len(lanes) > limit for lanes in walked))
 
@@ -129,9 +131,10 @@ def overviews(session: DjangoSession, groups: Iterable[RankedGroup], *, cap: int
     for each in named:
         row = rows.get(each.lane) or Group(lane=each.lane, queue=each.queue, name=each.name)
         waiting, out, dead = sizes[each.lane]
-        limit = row.width or conf.queue_options(each.queue).group_limit
+        options = conf.queue_options(each.queue)
+        limit, rate = row.width or options.group_limit, row.rate or options.group_rate
         found.append(
-            GroupOverview(row, limit, Capped(waiting, cap), Capped(out, cap), dead, sent.get(each.lane)),
+            GroupOverview(row, limit, rate, Capped(waiting, cap), Capped(out, cap), dead, sent.get(each.lane)),
         )
     return found
 
@@ -179,6 +182,13 @@ def _held(session: DjangoSession, queue: str | None, limit: int) -> Iterator[Ran
         places = [(each.lane, pk) for pk, each in groups.items()]
         for _lane, pk in session.fetch(groups_sql.with_ticket(session.server, places)) if places else []:
             yield groups[pk]
+
+
+def _rated(session: DjangoSession, queue: str | None, limit: int) -> Iterable[Group]:
+    """Return groups with a rate of their own, by its index: where a queue has a rate, each of its groups has a row."""
+    names = {*conf.get("QUEUES"), *queues_in_use(session)} if queue is None else {queue}
+    # A range: of many queues SQLite reads the whole table for IS NOT NULL
+    return Group.objects.using(session.using).filter(queue__in=names, rate__gt="")[: limit + 1]
 
 
 def _ranges(session: DjangoSession, queue: str | None) -> list[Range]:

@@ -57,12 +57,12 @@ class GroupsReport:
     def lines(self) -> list[str]:
         """Return it for people."""
         if not self.groups:
-            return [_("No group has messages that wait or run, or a limit or a pause of its own.")]
-        head = [_("QUEUE"), _("GROUP"), _("WAITING"), _("OUT"), _("LIMIT"), _("OLDEST"), _("STATE")]
+            return [_("No group has messages that wait or run, or a limit, a rate or a pause of its own.")]
+        head = [_("QUEUE"), _("GROUP"), _("WAITING"), _("OUT"), _("LIMIT"), _("RATE"), _("OLDEST"), _("STATE")]
         rows = [
             [
                 each.group.queue, plain(each.group.name), str(each.waiting), str(each.out), grouped(each.limit),
-                "-" if each.oldest is None else span(self.at - each.oldest), self._state(each),
+                each.rate or "-", "-" if each.oldest is None else span(self.at - each.oldest), self._state(each),
             ]
             for each in self.groups
         ]  # fmt: skip
@@ -79,6 +79,8 @@ class GroupsReport:
             "capped": [name for name, count in (("waiting", each.waiting), ("out", each.out)) if count.more],
             "limit": each.limit,
             "own_limit": group.width,
+            "rate": each.rate,
+            "own_rate": group.rate,
             "oldest_at": iso(each.oldest),
             "held_by": each.held_by,
             "paused": group.is_paused,

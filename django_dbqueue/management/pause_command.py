@@ -106,7 +106,9 @@ class PausingCommand(ConsoleCommand):
             raise CommandError(_("--group names a group of one queue: name only that queue."), returncode=EXIT_USAGE)
         wanted = group_of(session, names[0], options["group"])
         if group_at(session, wanted.lane) is None and not options.get("create"):
-            text = _("Queue %(queue)r has no group %(group)r with messages that wait or run, or a limit or a pause.")
+            text = _(
+                "Queue %(queue)r has no group %(group)r with messages that wait or run, or a limit, a rate or a pause."
+            )
             raise CommandError(text % {"queue": names[0], "group": options["group"]}, returncode=EXIT_NOTHING)
         change = partial(self._switch_group, session, wanted, by=by, reason=reason)
         changed, row = session.outermost(change)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from django.db import models, transaction
+from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import codecs
@@ -29,6 +29,7 @@ from django_dbqueue.models.fields import (
 )
 from django_dbqueue.models.flow_verbs import FlowVerbs
 from django_dbqueue.models.step_verbs import StepVerbs
+from django_dbqueue.sessions.commit_hooks import on_commit
 from django_dbqueue.sessions.django_session import DjangoSession, session_for, session_of
 from django_dbqueue.statements import moves_sql
 from django_dbqueue.statements.steps_sql import forget_steps
@@ -247,7 +248,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
             forget_steps(self._session, [self.pk])
         if settled:
             self._is_ack = acked
-            transaction.on_commit(self._remember_settled, using=self._state.db or self._session.using)
+            on_commit(self._remember_settled, using=self._state.db or self._session.using)
 
     def get_deferred_fields(self) -> set[str]:
         """Return what the next access would read from the database."""

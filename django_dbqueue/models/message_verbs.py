@@ -184,7 +184,7 @@ class Verbs(Generic[AnyMessage]):
 
         It joins the caller's transaction. If it runs, its claim is lost with the commit: no ack of it counts, a
         transactional handler's rows are rolled back, and its worker interrupts the handler within two seconds. ``by``
-        is the person who does it, for the life line.
+        names the person; the message's life shows it.
         """
         check_whole("message_id", message_id, low=1, high=MAX_ID)
         cancel_one(self.model, self._session(using), message_id, cancelling(reason, by))

@@ -127,7 +127,7 @@ class MessageQuerySet(Verbs[AnyMessage], models.QuerySet[AnyMessage]):
     def requeue(self, *, by: str | None = None) -> Changed:
         """Reset running and dead ones to new; return how many, with ``conflicts`` where the key was taken.
 
-        ``by``, here and below, is the person who does it, for the life line.
+        ``by``, here and below, names the person; the message's life shows it.
         """
         return self._move(Order(VERBS["requeue"], by), self._each())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, overload
 
@@ -14,6 +14,7 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.steps_sql import STEP
 from django_dbqueue.steps import suspension
+from django_dbqueue.steps.resumable_step import ResumableStep, aresumable, resumable
 from django_dbqueue.steps.step_memory import StepBlock, Steps
 
 
@@ -61,6 +62,16 @@ class StepVerbs:
             return self._steps.block(name)
         return self._steps.run(name, function, *args, **kwargs)
 
+    def resumable_step(self, name: str, /) -> AbstractContextManager[ResumableStep]:
+        """Do something that is longer than a transaction, and continue it where an earlier attempt has saved.
+
+        The block is in no transaction. It asks ``step.is_new``, begins at ``step.cursor``, which is None at first, and
+        calls ``step.save(cursor)`` for each slice of its work, in one ``atomic()`` with the slice's rows: these are
+        written exactly once. What is outside such a transaction happens at least once. ``step.result`` is remembered at
+        the end. Errors are those of ``step``.
+        """
+        return resumable(self._steps, name)
+
     def sleep(self, name: str, for_: float | timedelta) -> None:
         """Return if this sleep is over; else suspend the message for that long, uncharged, and end the handler."""
         suspension.sleep(self._steps, name, for_)
@@ -91,6 +102,10 @@ class StepVerbs:
                 if inspect.isawaitable(result):
                     result = await result
         return await sync_to_async(steps.remember)(name, result)
+
+    def aresumable_step(self, name: str, /) -> AbstractAsyncContextManager[ResumableStep]:
+        """Run ``resumable_step`` from async code: ``async with``, and ``await step.asave(cursor)``."""
+        return aresumable(self._steps, name)
 
     async def asleep(self, name: str, for_: float | timedelta) -> None:
         """Run ``sleep`` from async code."""

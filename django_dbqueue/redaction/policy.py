@@ -66,6 +66,16 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What was read of a message, or a value that its handler left, such as a result."""
+
+    queue: str
+    body: str
+    content_type: str
+    headers_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """A message's content as it may be shown.
 

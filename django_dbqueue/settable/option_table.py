@@ -172,7 +172,7 @@ OPTIONS: Final = (
     Option(
         "group_rate", (SetIn.QUEUE,), or_none(rate), None,
         'how many messages of each group may start: `"10/s"`, `"100/m"` or `"5000/h"`; [see below](#group_rate). '
-        "`Group.objects.rate()` changes it for a single group",
+        "`Group.objects.rate()` and [the console](console.md#groups) change it for a single group",
         _OF_ALL_MESSAGES,
     ),
     Option(

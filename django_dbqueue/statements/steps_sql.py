@@ -19,6 +19,8 @@ from django_dbqueue.statuses import NEW
 
 STEP: Final = "step"
 """It ran, and this is its result."""
+CURSOR: Final = "cursor"
+"""A resumable step in progress, and this is the cursor that it saved last."""
 SLEEP: Final = "sleep"
 """A sleep, which is over at ``until``."""
 WAIT: Final = "wait"
@@ -55,7 +57,7 @@ def of_message(server: Server, message_id: int) -> Statement:
 def names(server: Server, message_id: int) -> Statement:
     """Read the names of what a message's handler has done, in order of time."""
     return Statement(
-        f"SELECT name FROM {server.step} WHERE message_id = %s AND kind <> '{WAIT}' "
+        f"SELECT name FROM {server.step} WHERE message_id = %s AND kind NOT IN ('{WAIT}', '{CURSOR}') "
         f"AND (kind <> '{SLEEP}' OR until <= {server.now}) ORDER BY at, name",
         (message_id,),
     )
@@ -71,6 +73,22 @@ def remember(server: Server, claim: Claim, step: Remembered) -> Statement:
         f"SELECT id, %s, %s, %s, %s, %s, {until}, claim_token, read_count, {server.now} "
         f"FROM {server.message}{server.use[Index.IDS]} WHERE {fence.sql}{server.lock_row}",
         (step.name, step.kind, step.body, step.content_type, step.types, *seconds, *fence.params),
+    )
+
+
+def put(server: Server, claim: Claim, step: Remembered) -> Statement:
+    """Write a step as ``remember`` does, over the one of this name if there is one."""
+    columns = ("kind", "body", "content_type", "types", "token", "read_count", "at")
+    written = remember(server, claim, step)
+    return Statement(written.sql + server.or_replace(server.step, "message_id, name", columns), written.params)
+
+
+def cursor(server: Server, message_id: int, name: str) -> Statement:
+    """Read the cursor of a step in progress."""
+    return Statement(
+        f"SELECT body, content_type, types FROM {server.step} "
+        f"WHERE message_id = %s AND name = %s AND kind = '{CURSOR}'",
+        (message_id, name),
     )
 
 

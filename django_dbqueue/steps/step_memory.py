@@ -29,7 +29,7 @@ from django_dbqueue.exceptions import (
 from django_dbqueue.lifecycle.held_message import HeldMessage
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql, steps_sql
-from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT, Remembered
+from django_dbqueue.statements.steps_sql import CURSOR, EVENT, SLEEP, STEP, TIMED_OUT, WAIT, Remembered
 
 MAX_NAME: Final = 200
 NONE: Final = "null"
@@ -103,10 +103,19 @@ class Steps:
         found = self._known.get(name)
         if found is not None and found.kind not in kinds:
             raise InvalidStep(
-                f"message {self.message.pk} remembers {name!r} as a {_CALLED.get(found.kind)}, not as a "
+                f"message {self.message.pk} remembers {name!r} as a {_CALLED.get(found.kind, found.kind)}, not as a "
                 f"{_CALLED[kinds[0]]}: give what is new a new name, or let an operator forget the old one."
             )
         return found
+
+    def refuse_autocommit_off(self, name: str) -> None:
+        """Raise TransactionNotAllowed where only the caller could commit, and not by ``atomic()``."""
+        connection: Any = self.session.connection
+        if not connection.in_atomic_block and not connection.get_autocommit():
+            raise TransactionNotAllowed(
+                f"step {name!r} meets autocommit off, where what it writes is not committed: call "
+                "set_autocommit(True) first, leave AUTOCOMMIT out of the database's settings, and use atomic()."
+            )
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
@@ -131,7 +140,7 @@ class Steps:
         """Write the result of a step that ran; return it as the next attempt will get it."""
         step = self.encoded(name, result)
         self.write(step)
-        return _value_of(step)
+        return value_of(step)
 
     def encoded(self, name: str, result: Json, kind: str = STEP) -> Remembered:
         """Return a step with its result in the form of the columns; InvalidStep if it can't be kept."""
@@ -140,6 +149,11 @@ class Steps:
         try:
             body, content_type, types = codecs.encode(result, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
         except InvalidMessage as error:
+            if kind == CURSOR:
+                raise InvalidStep(
+                    f"the cursor of step {name!r} of message {self.message.pk} can't be saved: {error} Save what tells "
+                    "the next attempt where to continue, such as the last id."
+                ) from error
             if text := unrun_text(f"the function of step {name!r} of message {self.message.pk}", result):
                 raise InvalidStep(text) from error
             raise InvalidStep(
@@ -153,6 +167,22 @@ class Steps:
         statement = steps_sql.remember(self.session.server, self.message.claim, step)
         if self.session.outermost(partial(self.session.run, statement)) != 1:
             raise self.lost("step")
+
+    def put(self, step: Remembered) -> None:
+        """Write a step, or write over what it was before, under the fence; LeaseLost as ``write``."""
+        self.refuse_autocommit_off(step.name)
+        statement = steps_sql.put(self.session.server, self.message.claim, step)
+        if not self.session.outermost(partial(self.session.run, statement)):  # MySQL counts a row twice that it changes
+            raise self.lost("step")
+
+    def cursor(self, name: str) -> Json:
+        """Read the cursor of a step as the open transaction, if any, has it; None if there is none.
+
+        The lock comes first: if a connection broke at its commit, that may still be on its way.
+        """
+        self.lock()
+        rows = self.session.fetch(steps_sql.cursor(self.session.server, self.message.pk, name))
+        return StoredStep(CURSOR, rows[0][0], rows[0][1], rows[0][2], has_ended=False).value if rows else None
 
     def lock(self) -> None:
         """Lock the message's row until the transaction ends; LeaseLost if the claim no longer holds it."""
@@ -176,12 +206,8 @@ class Steps:
         if (found := self.begin(name, STEP)) is not None:
             yield StepBlock(name, is_new=False, result=found.value)
             return
+        self.refuse_autocommit_off(name)
         connection: Any = self.session.connection
-        if not connection.in_atomic_block and not connection.get_autocommit():
-            raise TransactionNotAllowed(
-                f"step {name!r} was begun with autocommit off, where its end commits nothing: call "
-                "set_autocommit(True) first, and leave AUTOCOMMIT out of the database's settings."
-            )
         step = StepBlock(name, is_new=True)
         with self.session.transaction():
             self.lock()
@@ -194,15 +220,22 @@ class Steps:
             except DatabaseError as error:
                 raise TransactionBroken(self.message.pk, step=name) from error
             self.write(remembered)
-        step.result = _value_of(remembered)
+        step.result = value_of(remembered)
 
 
-def _value_of(step: Remembered) -> Json:
+def value_of(step: Remembered) -> Json:
     """Return the result of a step as the next attempt will get it."""
     return StoredStep(step.kind, step.body, step.content_type, step.types, has_ended=True).value
 
 
-_CALLED: Final = {STEP: "step", SLEEP: "sleep", WAIT: "wait", EVENT: "wait", TIMED_OUT: "wait"}
+_CALLED: Final = {
+    STEP: "step",
+    CURSOR: "resumable step",
+    SLEEP: "sleep",
+    WAIT: "wait",
+    EVENT: "wait",
+    TIMED_OUT: "wait",
+}
 
 
 def check_name(name: object, what: str, error: type[DBQueueError] = InvalidStep) -> str:

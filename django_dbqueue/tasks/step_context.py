@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from django_dbqueue.codecs import Json
     from django_dbqueue.envelope import Envelope
     from django_dbqueue.flows.flow_rows import Part
+    from django_dbqueue.steps.resumable_step import ResumableStep
     from django_dbqueue.steps.step_memory import StepBlock
 
 
@@ -34,6 +35,10 @@ class StepContext(TaskContext):  # type: ignore[misc, type-arg]  # as Django 6.0
     def step(self, name: str, function: Callable[..., Json] | None = None, /, *args: Any, **kwargs: Any) -> Any:
         """Do something that later attempts find done, as ``message.step`` does."""
         return self.message.step(name, *([] if function is None else [function, *args]), **kwargs)
+
+    def resumable_step(self, name: str, /) -> AbstractContextManager[ResumableStep]:
+        """Continue a step where an earlier attempt has saved, as ``message.resumable_step`` does."""
+        return self.message.resumable_step(name)  # type: ignore[no-any-return]
 
     def sleep(self, name: str, for_: float | timedelta) -> None:
         """Return if this sleep is over; else end the task until then."""
@@ -71,6 +76,10 @@ class StepContext(TaskContext):  # type: ignore[misc, type-arg]  # as Django 6.0
     async def astep(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Json:
         """Run ``step`` from async code."""
         return await self.message.astep(name, function, *args, **kwargs)
+
+    def aresumable_step(self, name: str, /) -> AbstractAsyncContextManager[ResumableStep]:
+        """Run ``resumable_step`` from async code."""
+        return self.message.aresumable_step(name)  # type: ignore[no-any-return]
 
     async def asleep(self, name: str, for_: float | timedelta) -> None:
         """Run ``sleep`` from async code."""

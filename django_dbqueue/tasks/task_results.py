@@ -84,7 +84,7 @@ class StoredResult(AnyResult):
     def cancel(self, reason: str = "by its sender", *, by: str | None = None) -> None:
         """Cancel the task: FAILED, and interrupted if it runs. NotCancelled says of one that has ended, how.
 
-        It joins the caller's transaction. ``by`` is the person who does it. This object stays as it was: refresh it.
+        It joins the caller's transaction. ``by`` names the person. This object doesn't change: call ``refresh()``.
         """
         Message.objects.cancel(int(self.id), reason=reason, by=by, using=db_alias(Message))
 

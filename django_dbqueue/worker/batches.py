@@ -53,9 +53,7 @@ def execute_batch(deliveries: Sequence[Delivery]) -> list[Ended]:
     """Run the handler in this thread; raise nothing, and leave no transaction open."""
     leave_demoted()
     try:
-        return interruptible(deliveries, lambda: attempt_batch(deliveries, _forgetting_variables))
-    except MessageCancelled as error:
-        return _failed(deliveries, error)
+        return attempt_batch(deliveries, _forgetting_variables)
     finally:
         leave_clean()
 
@@ -102,7 +100,7 @@ def _behind_a_failure(later: Iterable[Delivery], ended: Iterable[Ended]) -> list
 
 def _at_once(deliveries: Sequence[Delivery], within: Within) -> list[Ended]:
     try:
-        return list(map(Ended, deliveries, within(partial(_call, deliveries))))
+        return list(map(Ended, deliveries, within(partial(interruptible, deliveries, partial(_call, deliveries)))))
     except BaseException as error:
         return _failed(deliveries, error)
 
@@ -123,8 +121,9 @@ def _in_parts(deliveries: Sequence[Delivery], within: Within) -> list[Ended]:
             part = [each for each in part if each not in {one.delivery for one in behind}]
             if not part:
                 continue
+        run = partial(in_one_commit, part, partial(_call, part))
         try:
-            ended += map(Ended, part, within(partial(in_one_commit, part, partial(_call, part))))
+            ended += map(Ended, part, within(partial(interruptible, part, run)))
         except BaseException as error:
             lost = [each for each in part if each.is_lost] if isinstance(error, LeaseLost) else []
             if lost and len(part) > 1:

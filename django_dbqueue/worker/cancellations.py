@@ -18,9 +18,10 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.events_sql import CANCELS
 from django_dbqueue.statuses import DONE, RUNNING
 from django_dbqueue.worker import log_events
-from django_dbqueue.worker.coroutines import place_of
+from django_dbqueue.worker.coroutines import CANCEL, place_of
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.stuck import announce_stuck
 
 CHECKED_EVERY: Final = 1.0
 """Seconds between checks for what doesn't end."""
@@ -44,7 +45,7 @@ def announce_lost(session: DjangoSession, deliveries: list[Delivery]) -> None:
             delivery.cancel(why)
             log_events.cancelled(delivery, why)
     for delivery in cancelled:
-        if (call := delivery.call) is not None and call.is_cancelled:
+        if (call := delivery.call) is not None and call.cancelled_at is not None:
             call.interrupt()
 
 
@@ -74,8 +75,11 @@ class Cancellations:
             return
         self._check_at = now + CHECKED_EVERY
         for delivery in self._holding.running():
-            since, call = delivery.cancelled_at, delivery.call
-            if since is None or call is None or delivery.abandoned or now < since + self._grace:
+            call = delivery.call
+            since = None if call is None else call.cancelled_at  # a list goes on while one of it is not cancelled
+            if since is not None and call.is_swallowed:
+                call.interrupt()
+            if since is None or delivery.abandoned or now < since + self._grace:
                 continue
             delivery.abandoned = True
             logger.error(
@@ -83,6 +87,7 @@ class Cancellations:
                 delivery.claim.id, delivery.name, now - since, place_of(call.thread), call.why_it_runs(),
             )  # fmt: skip
             self._replace()
+            announce_stuck(delivery, CANCEL)
 
     def until_next(self, _now: float) -> float:
         """Return for how many seconds nothing has to be checked."""

@@ -12,6 +12,7 @@ from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.child_loop import ChildLoop
 from django_dbqueue.worker.detached import Detachment
+from django_dbqueue.worker.interruption import note_what_is_swallowed
 from django_dbqueue.worker.late_signals import SIGNALS
 from django_dbqueue.worker.shutdown import StopSignals, end_within
 from django_dbqueue.worker.sleepers import Seat
@@ -40,6 +41,7 @@ def be_child(
     signal.set_wakeup_fd(-1)
     os.close(stop.fileno())
     note_use()
+    note_what_is_swallowed()
     _collect_less()
     detachment = Detachment(board)
     loop = ChildLoop(options, consumers, board, seat, share, detachment, predecessor)

@@ -59,6 +59,8 @@ class Delivery:
     """The call of a handler in a thread in which it is now (``interruption.Call``)."""
     superseded: bool = field(default=False, init=False)
     """This child has claimed the message again, so this claim of it is lost."""
+    is_announced_stuck: bool = field(default=False, init=False)
+    """Listeners know that its handler should have ended, and runs on."""
     ack_sent: bool = field(default=False, init=False)
     """An ack went to the database; while the delivery is here unsettled, the reply to it was lost."""
     batch_size: int = field(default=1, init=False)

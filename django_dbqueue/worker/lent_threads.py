@@ -66,7 +66,9 @@ def in_own_loop(delivery: Delivery, work: Callable[[], Coroutine[Any, Any, Resul
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         loop.set_default_executor(threads)
         if call is not None and task is not None:
-            call.cancel = partial(_cancel, loop, task)
+            call.cancel = partial(_cancel, loop, task)  # before the check: who interrupts does the reverse
+            if call.is_interrupted:
+                raise asyncio.CancelledError
         async with asyncio.timeout(left) as scope:
             scopes.append(scope)
             return await work()

@@ -10,6 +10,7 @@ from typing import Final
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.coroutines import CANCEL, LOST, RELOAD, STOP, TIMEOUT, CoroutineJob, EventLoop
 from django_dbqueue.worker.holding import CANCEL_PATIENCE
+from django_dbqueue.worker.stuck import announce_stuck
 from django_dbqueue.worker.worker_options import WorkerOptions
 
 CHECKED_EVERY: Final = 0.25
@@ -82,6 +83,7 @@ class LoopWatch:
             _why(job),
         )  # fmt: skip
         self._replace()
+        announce_stuck(delivery, reason)
 
     def _feel_pulse(self, now: float, is_busy: bool) -> None:
         """Ask the loop to answer, and name who keeps it from answering."""

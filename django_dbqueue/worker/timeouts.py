@@ -8,9 +8,11 @@ from typing import Final
 
 from django_dbqueue.consumers.registry import Consumer
 from django_dbqueue.worker.board import Board, SlotState
+from django_dbqueue.worker.coroutines import TIMEOUT
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import timed_out
 from django_dbqueue.worker.holding import CANCEL_PATIENCE, Holding
+from django_dbqueue.worker.stuck import announce_stuck
 
 LONG: Final = 1.0
 
@@ -42,6 +44,7 @@ class Timeouts:
             message = delivery.message
             logger.warning("message %s: %s", message.pk, timed_out(delivery.consumer, delivery.options, message))
             self._replace()
+            announce_stuck(delivery, TIMEOUT)
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due."""

@@ -17,7 +17,7 @@ from tests.admin.world import fill
 if TYPE_CHECKING:
     from tests.admin.browser import Page
 
-PARTS = 3
+PARTS = 6
 """In how many tests the pages are visited: all of them in one came near to a test's limit of time."""
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 RUN = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 
+from django_dbqueue.admin.group_actions import GroupActions
 from django_dbqueue.models import Group, Message
 from tests.admin.confirmations import form_of
 from tests.admin.conftest import url
@@ -145,6 +148,41 @@ def test_the_limit_is_changed_and_removed(browser: Client) -> None:
     assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Limit set to 3.", "Limit removed."]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_rate_is_changed_and_removed(browser: Client, settings: SettingsWrapper) -> None:
+    send()
+    assert browser.get(address("change", ID)).content.decode().count("as for its queue") == 1, "the limit"
+    assert "whose groups have no rate" in browser.get(address("rate", ID)).content.decode()
+    settings.DBQUEUE = {"QUEUES": {"q": {"group_rate": "5/s"}}}
+    assert "5/s, as for its queue" in browser.get(address("change", ID)).content.decode()
+    page = browser.get(address("rate", ID))
+    assert "whose groups have the rate 5/s" in page.content.decode()
+    for odd in ("0/s", "10001/s", "10", "10/d", "x"):
+        assert "errorlist" in browser.post(address("rate_many"), form_of(page) | {"rate": odd}).content.decode()
+    assert not Group.objects.filter(rate__isnull=False).exists()
+    response = browser.post(address("rate_many"), form_of(page) | {"rate": " 30/m "}, follow=True)
+    assert "has the rate 30/m." in response.content.decode()
+    assert Group.objects.get().rate == "30/m"
+    assert "30/m of its own; for its queue, 5/s" in browser.get(address("change", ID)).content.decode()
+    page = browser.get(address("rate", ID))
+    assert 'value="30/m"' in page.content.decode()
+    response = browser.post(address("rate_many"), form_of(page) | {"rate": ""}, follow=True)
+    assert "has no rate of its own any more" in response.content.decode()
+    assert Group.objects.get().rate is None
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Rate set to 30/m.", "Rate removed."]
+
+
+def test_a_rate_without_one_of_the_queue_is_shown_and_its_group_listed(browser: Client) -> None:
+    send()
+    Group.objects.rate("q", NAME, "5000/h")
+    Group.objects.rate("q", "idle", "10/s")
+    assert "5000/h of its own; its queue has none" in browser.get(address("change", ID)).content.decode()
+    response = browser.get(address("changelist"))
+    assert names(response) == [NAME, "idle"]
+    text = response.content.decode().partition('id="result_list"')[2]
+    assert text.index(">5000/h<") < text.index(">10/s<")
+
+
 def test_an_action_takes_several_and_leaves_the_paused_ones(browser: Client) -> None:
     lanes = {}
     for name in ("a", "b", "c"):
@@ -159,6 +197,9 @@ def test_an_action_takes_several_and_leaves_the_paused_ones(browser: Client) -> 
     form = form_of(browser.post(address("changelist"), data | {"action": "limit"}))
     browser.post(address("limit_many"), form | {"limit": "5"})
     assert set(Group.objects.values_list("width", flat=True)) == {5}
+    form = form_of(browser.post(address("changelist"), data | {"action": "rate"}))
+    browser.post(address("rate_many"), form | {"rate": "2/s"})
+    assert set(Group.objects.values_list("rate", flat=True)) == {"2/s"}
 
 
 def test_all_that_are_listed_may_be_chosen_not_only_those_of_the_page(browser: Client) -> None:
@@ -179,28 +220,74 @@ def test_a_stale_page_changes_nothing(browser: Client) -> None:
     response = browser.post(address("limit_many"), form | {"limit": "9"}, follow=True)
     assert "changed in the meantime and was left alone" in response.content.decode()
     assert Group.objects.get().width == 2
-    odd = {"group": ["", "x", "0../none", "0../q/", "0../no good/x"], "limit": "9"}
+    form = form_of(browser.get(address("limit", ID)))
+    Group.objects.rate("q", NAME, "10/s")
+    response = browser.post(address("limit_many"), form | {"limit": "9"}, follow=True)
+    assert "changed in the meantime and was left alone" in response.content.decode()
+    assert Group.objects.get().width == 2
+    odd = {"group": ["", "x", "0.../none", "0.../q/", "0.../no good/x"], "limit": "9"}
     response = browser.post(address("limit_many"), odd, follow=True)
     assert "changed in the meantime and was left alone" in response.content.decode()
     assert Group.objects.count() == 1
     assert not LogEntry.objects.exists()
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("has_row", [False, True])
+def test_of_two_operators_at_once_the_second_changes_nothing(
+    browser: Client, client_with: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, *, has_row: bool
+) -> None:
+    send()
+    if has_row:
+        Group.objects.limit("q", NAME, None)
+    other = client_with("view_group", "change_group_limit")
+    form = form_of(other.get(address("limit", ID)))
+    first = form_of(browser.get(address("rate", ID)))
+    ended, pages = threading.Event(), []
+    change = GroupActions._change
+
+    def second() -> None:
+        try:
+            pages.append(other.post(address("limit_many"), form | {"limit": "9"}, follow=True))
+        finally:
+            ended.set()
+            connections.close_all()
+
+    thread = threading.Thread(target=second)
+
+    def changing(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        thread.start()
+        ended.wait(1)  # it can't end: it waits for this one's commit
+        return change(*arguments)
+
+    monkeypatch.setattr(GroupActions, "_change", changing)
+    browser.post(address("rate_many"), first | {"rate": "2/s"})
+    thread.join()
+    assert "changed in the meantime and was left alone" in pages[0].content.decode()
+    assert Group.objects.filter(rate="2/s", width=None).exists()
+    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Rate set to 2/s."]
+
+
 def test_each_action_needs_its_permission(browser: Client, client_with: Callable[..., Client]) -> None:
     send()
-    forms = {verb: form_of(browser.get(address(verb, ID))) for verb in ("pause", "limit")}
-    for verb, codename in (("pause", "pause_queue"), ("limit", "change_group_limit")):
-        other = {"pause": "change_group_limit", "limit": "pause_queue"}[verb]
+    forms = {verb: form_of(browser.get(address(verb, ID))) for verb in ("pause", "limit", "rate")}
+    answers = {"limit": "2", "rate": "2/s"}
+    for verb, codename in (("pause", "pause_queue"), *((own, "change_group_limit") for own in answers)):
+        other = "change_group_limit" if verb == "pause" else "pause_queue"
         for client in (client_with("view_group", other), client_with(codename)):
             assert client.get(address(verb, ID)).status_code == 403
-            assert client.post(address(f"{verb}_many"), forms[verb] | {"limit": "2"}).status_code == 403
+            assert client.post(address(f"{verb}_many"), forms[verb] | answers).status_code == 403
         text = client_with("view_group", other).get(address("change", ID)).content.decode()
         assert f"dbqueue-verb-{verb}" not in text
         assert not Group.objects.exists()
         able = client_with("view_group", codename)
         assert able.get(address(f"{verb}_many")).status_code == 405
-        able.post(address(f"{verb}_many"), form_of(able.get(address(verb, ID))) | {"limit": "2"})
-        assert Group.objects.get().is_paused == (verb == "pause")
+        able.post(address(f"{verb}_many"), form_of(able.get(address(verb, ID))) | answers)
+        row = Group.objects.get()
+        assert (row.is_paused, row.width, row.rate) == {
+            "pause": (True, None, None), "limit": (False, 2, None), "rate": (False, None, "2/s"),
+        }[verb]  # fmt: skip
         Group.objects.all().delete()
 
 

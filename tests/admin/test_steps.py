@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.test import Client
+from django.test import Client, override_settings
 
 from django_dbqueue import InvalidMessage, InvalidStep, Suspended
 from django_dbqueue.models import Event, Message, MessageEvent, Step
 from tests.admin.conftest import make_done, url
 from tests.admin.test_life import page, steps, why
 from tests.factories import claim_one, held
+from tests.steps.stepping import again
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +49,43 @@ def test_the_life_shows_each_step_with_its_time_and_its_delivery(browser: Client
     assert "Step done book, delivery 2 Forget this step" in found
     assert any(line.startswith("Sleep cool off, until 20") and ", delivery 2" in line for line in found)
     assert why(text) == "sleeps"
+
+
+class Cut(Exception):
+    """What ends a handler in the middle of its step."""
+
+
+def save_and_end(message: Message, cursor: Any) -> None:
+    with suppress(Cut), message.resumable_step("import") as step:
+        step.save(cursor)
+        raise Cut
+
+
+def test_the_page_shows_a_step_in_progress_with_its_cursor(browser: Client) -> None:
+    message = held()
+    save_and_end(message, {"last": "<17>"})
+    assert 'Step in progress import, cursor {"last": "<17>"}, delivery 1 Forget this step' in steps(
+        page(browser, message)
+    )
+    save_and_end(message := again(message), b"\0")
+    assert any("cursor b'\\x00', delivery 2" in line for line in steps(page(browser, message)))
+    save_and_end(message := again(message), "x" * 10_000)
+    assert any("xxx …, delivery 3" in line for line in steps(page(browser, message)))
+
+
+def test_a_cursor_is_redacted_as_payloads_are_and_shown_to_those_who_may_see_them(
+    browser: Client, client: Client
+) -> None:
+    message = held()
+    save_and_end(message, {"card": "visa-4711", "page": 3})
+    with override_settings(DBQUEUE={"REDACT": ["card"]}):
+        assert 'cursor {"card": "[redacted]", "page": 3}' in " ".join(steps(page(browser, message)))
+    user = User.objects.create_user("viewer", password="v", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_message"))
+    client.force_login(user)
+    shown = page(client, message)
+    assert "Step in progress import, delivery 1" in steps(shown)
+    assert "visa-4711" not in shown
 
 
 def test_the_page_shows_for_which_event_a_message_waits(browser: Client) -> None:

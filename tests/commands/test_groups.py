@@ -27,11 +27,12 @@ def status(*arguments: str) -> Ended:
 
 
 def test_a_line_shows_what_waits_and_runs_and_what_holds_it(settings: SettingsWrapper) -> None:
-    settings.DBQUEUE = {"QUEUES": {"ledger": {"on_dead": "hold"}}}
+    settings.DBQUEUE = {"QUEUES": {"ledger": {"on_dead": "hold", "group_rate": "5/s"}}}
     send()
     let_pass(send(), 51 * 3_600)
     send()
     Group.objects.limit(QUEUE, "wide", 1_000)
+    Group.objects.rate(QUEUE, "wide", "100/m")
     dead = send("b", "ledger")
     claim_one("ledger").reject("unwanted")
     let_pass(dead, 5)
@@ -39,18 +40,19 @@ def test_a_line_shows_what_waits_and_runs_and_what_holds_it(settings: SettingsWr
     ended = status()
     assert (ended.code, ended.err) == (0, "")
     head, held, paused, waits, wide = ended.out.splitlines()
-    assert head.split() == ["QUEUE", "GROUP", "WAITING", "OUT", "LIMIT", "OLDEST", "STATE"]
-    assert held.split() == ["ledger", "b", "0", "1", "1", "-", "held", "by", f"#{dead.pk}"]
-    assert paused.split()[:6] == ["ledger", "c\\x1b", "0", "0", "1", "-"]
+    assert head.split() == ["QUEUE", "GROUP", "WAITING", "OUT", "LIMIT", "RATE", "OLDEST", "STATE"]
+    assert held.split() == ["ledger", "b", "0", "1", "1", "5/s", "-", "held", "by", f"#{dead.pk}"]
+    assert paused.split()[:7] == ["ledger", "c\\x1b", "0", "0", "1", "5/s", "-"]
     assert paused.endswith("s by ann: line\\x1b[2J")
-    assert waits.split() == [QUEUE, "a", "2", "1", "1", "2", "d", "3", "h", "open"]
-    assert wide.split() == [QUEUE, "wide", "0", "0", "1,000", "-", "open"]
+    assert waits.split() == [QUEUE, "a", "2", "1", "1", "-", "2", "d", "3", "h", "open"]
+    assert wide.split() == [QUEUE, "wide", "0", "0", "1,000", "100/m", "-", "open"]
     assert len(status("ledger").out.splitlines()) == 3
 
 
 def test_json_is_one_document_with_everything() -> None:
     messages = [send() for _ in range(4)]
     Group.objects.limit(QUEUE, "a", 2)
+    Group.objects.rate(QUEUE, "a", "10/s")
     document = status("--json", "--cap", "1").document
     [group] = document.pop("groups")
     assert document == {"database": "default", "at": document["at"], "cap": 1, "more": False}
@@ -58,7 +60,8 @@ def test_json_is_one_document_with_everything() -> None:
     assert oldest == Message.objects.get(pk=messages[2].pk).created_at
     assert group == {
         "queue": QUEUE, "group": "a", "waiting": 1, "out": 1, "capped": ["waiting", "out"], "limit": 2, "own_limit": 2,
-        "held_by": None, "paused": False, "paused_at": None, "paused_by": "", "pause_reason": "",
+        "rate": "10/s", "own_rate": "10/s", "held_by": None, "paused": False, "paused_at": None, "paused_by": "",
+        "pause_reason": "",
     }  # fmt: skip
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
+from django.test import override_settings
 
 from django_dbqueue import Suspended
 from django_dbqueue.models import Queue
@@ -58,6 +60,25 @@ def test_it_shows_steps_only_when_requested() -> None:
     assert "delivery 1" in out
     assert "secret" not in out
     assert "charge" not in peek(QUEUE, "--state", "delayed")[1]
+
+
+def test_a_step_in_progress_is_shown_and_its_cursor_with_the_payload() -> None:
+    message = held()
+    with suppress(ZeroDivisionError), message.resumable_step("import") as step:
+        step.save({"card": "visa-4711", "last": "\x1b[31m"})
+        raise ZeroDivisionError
+    message.nack(delay=0)
+    out = peek(QUEUE, "--steps")[1]
+    assert "'import'  step in progress  20" in out
+    assert "visa-4711" not in out
+    out = peek(QUEUE, "--steps", "--payload")[1]
+    assert 'cursor {"card": "visa-4711", "last": "' in out
+    assert "\x1b" not in out
+    [shown] = json.loads(peek(QUEUE, "--steps", "--json")[1])["steps"]
+    assert (shown["kind"], "cursor" in shown) == ("cursor", False)
+    with override_settings(DBQUEUE={"REDACT": ["card"]}):
+        [shown] = json.loads(peek(QUEUE, "--steps", "--json", "--payload")[1])["steps"]
+    assert json.loads(shown["cursor"]) == {"card": "[redacted]", "last": "\x1b[31m"}
 
 
 def test_programs_get_them_as_json() -> None:

@@ -20,6 +20,7 @@ from tests.consumers_app import cancel_consumers as cancel_consumers
 from tests.consumers_app import flow_consumers as flow_consumers
 from tests.consumers_app import group_consumers as group_consumers
 from tests.consumers_app import step_consumers as step_consumers
+from tests.consumers_app import stuck_consumers as stuck_consumers
 from tests.consumers_app.deeds import DEEDS, leak, starve
 from tests.consumers_app.noting import note, until
 from tests.testing.handlers import timed

@@ -48,6 +48,29 @@ def test_paused_and_held_ones_come_first_then_those_who_wait_longest(settings: S
     assert found(queue="none") == []
 
 
+def test_a_group_with_a_rate_of_its_own_is_found_and_shows_it(settings: SettingsWrapper) -> None:
+    settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_rate": "5/s"}}}
+    Group.objects.rate(QUEUE, "paced", "10/m")
+    Group.objects.rate(QUEUE, "of no interest", None)
+    assert found() == found(queue=QUEUE) == [(QUEUE, "paced")]
+    session = session_of("default")
+    [seen] = overviews(session, find_groups(session, limit=9).found, cap=2)
+    assert seen.rate == "10/m"
+    others = [Group(lane=lane, queue=queue, name="nobody") for lane, queue in ((7, QUEUE), (8, "unpaced"))]
+    assert [overview_of(session, group, cap=2).rate for group in others] == ["5/s", None]
+
+
+def test_a_rate_of_its_own_is_found_among_many_groups_that_have_rows(settings: SettingsWrapper) -> None:
+    settings.DBQUEUE = {"QUEUES": {QUEUE: {"group_rate": "5/s"}, "other": {}}}
+    for number in range(9):
+        Group.objects.limit(QUEUE, f"g{number}", None)  # a row for the times of its rate, and nothing of its own
+    paced = max((Group.objects.get(name=f"g{number}") for number in range(9)), key=lambda group: group.lane).name
+    Group.objects.rate(QUEUE, paced, "10/m")
+    Group.objects.rate("other", "paced", "10/m")
+    assert found(queue=QUEUE, limit=2) == [(QUEUE, paced)]
+    assert sorted(found(limit=2)) == sorted([(QUEUE, paced), ("other", "paced")])
+
+
 def test_what_runs_and_waits_is_counted_to_a_cap() -> None:
     messages = [send("a") for _ in range(5)]
     Group.objects.limit(QUEUE, "a", 2)

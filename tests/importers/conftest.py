@@ -14,12 +14,12 @@ from tests.tasks.conftest import worker_env as worker_env
 def other(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Other]:
     """Each other queue, with an empty table."""
     found = OTHERS[request.param]
-    with created(found.table):
+    with created(found.table, *found.dependents):
         yield found
 
 
 @pytest.fixture
 def its_table(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[None]:
     """The table of the module's OTHER."""
-    with created(request.module.OTHER.table):
+    with created(request.module.OTHER.table, *request.module.OTHER.dependents):
         yield

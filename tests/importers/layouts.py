@@ -97,6 +97,81 @@ class Job(models.Model):  # noqa: DJ008 - a table
         ordering = ["-priority", "created"]
 
 
+class OxTask(models.Model):  # noqa: DJ008 - a table
+    """django-ox 1.9.1, like the table below: the newest migration is 0008_waiting."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    task_path = models.CharField(max_length=255)
+    args = models.JSONField(default=list, blank=True)
+    kwargs = models.JSONField(default=dict, blank=True)
+    queue_name = models.CharField(max_length=128, default="default")
+    priority = models.SmallIntegerField(default=0)
+    takes_context = models.BooleanField(default=False)
+    backend_name = models.CharField(max_length=128)
+    status = models.CharField(max_length=10, default="READY")
+    run_after = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    max_attempts = models.PositiveSmallIntegerField(default=3)
+    return_value = models.JSONField(null=True, blank=True)
+    errors = models.JSONField(default=list, blank=True)
+    worker_ids = models.JSONField(default=list, blank=True)
+    enqueued_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    last_attempted_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    locked_by = models.CharField(max_length=64, null=True, blank=True)
+    locked_at = models.DateTimeField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    lease_epoch = models.BigIntegerField(default=0)
+
+    class Meta:
+        apps = APPS
+        app_label = "django_ox"
+        db_table = "django_ox_oxtask"
+        indexes = [
+            models.Index(fields=["status", "-priority", "enqueued_at"], name="ox_dequeue_idx"),
+            models.Index(fields=["status", "queue_name", "-priority", "enqueued_at"], name="ox_dequeue_queue_idx"),
+            models.Index(fields=["status", "locked_at"], name="ox_reaper_idx"),
+            models.Index(fields=["status", "lease_expires_at"], name="ox_reaper_expiry_idx"),
+        ]
+
+
+class OxScheduleTick(models.Model):  # noqa: DJ008 - a table
+    id = models.BigAutoField(primary_key=True)
+    schedule_name = models.CharField(max_length=128)
+    scheduled_for = models.DateTimeField()
+    task = models.ForeignKey(OxTask, models.SET_NULL, null=True, blank=True, related_name="schedule_ticks")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        apps = APPS
+        app_label = "django_ox"
+        db_table = "django_ox_oxscheduletick"
+        constraints = [models.UniqueConstraint(fields=["schedule_name", "scheduled_for"], name="ox_tick_uniq")]
+
+
+class OxpullBatchMember(models.Model):  # noqa: DJ008 - a table
+    """Of ``oxpull`` in django-ox 1.9.1, as far as it names tasks; so is the one below."""
+
+    id = models.BigAutoField(primary_key=True)
+    task_id = models.UUIDField()
+
+    class Meta:
+        apps = APPS
+        app_label = "oxpull"
+        db_table = "oxpull_oxpullbatchmember"
+
+
+class OxpullWorkflowNode(models.Model):  # noqa: DJ008 - a table
+    id = models.BigAutoField(primary_key=True)
+    task_id = models.UUIDField(unique=True)
+
+    class Meta:
+        apps = APPS
+        app_label = "oxpull"
+        db_table = "oxpull_oxpullworkflownode"
+
+
 class Solar(models.Model):  # noqa: DJ008 - a table
     """django-celery-beat 2.9.0, like the four below: the newest migration is 0019_alter_periodictasks_options."""
 

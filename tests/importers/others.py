@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.core import signing
-from django.db import models, transaction
-from django.db.models import Q
+from django.db import connection, models, transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from tests.commands.running import run
-from tests.importers.layouts import DBTaskResult, Job, OrmQ
+from tests.importers.layouts import DBTaskResult, Job, OrmQ, OxScheduleTick, OxTask
 from tests.process.conftest import wait_until
 
 NOTHING = "tests.tasks_app.jobs.nothing"
@@ -28,6 +28,8 @@ class Other(ABC):
 
     name: str
     table: type[models.Model]
+    dependents: tuple[type[models.Model], ...] = ()
+    """The other tables that the package always has, and that name rows of the table."""
 
     @abstractmethod
     def enqueue(self, numbers: Iterable[int]) -> None:
@@ -40,6 +42,11 @@ class Other(ABC):
     @abstractmethod
     def waiting(self) -> set[str]:
         """The primary keys of what waits, as that package's worker sees it."""
+
+    def clear(self) -> None:
+        """Delete all rows; the tables' registry knows no relations, so those that name others go first."""
+        for table in (*self.dependents, self.table):
+            table._base_manager.all().delete()
 
     def number(self, payload: Any) -> int:
         """The number that a message was enqueued with."""
@@ -69,6 +76,55 @@ class DjangoTasksDB(Other):
 
     def waiting(self) -> set[str]:
         return set(map(str, DBTaskResult.objects.filter(status="READY").values_list("pk", flat=True)))
+
+
+class DjangoOx(Other):
+    name = "django-ox"
+    table = OxTask
+    dependents = (OxScheduleTick,)
+
+    def enqueue(self, numbers: Iterable[int], **columns: Any) -> None:
+        """As a schedule's worker does in 1.9.1: the task and its tick in one commit."""
+        row: dict[str, Any] = {"task_path": NOTHING, "backend_name": "default"} | columns
+        for number in numbers:
+            now = timezone.now()
+            with transaction.atomic():
+                task = OxTask.objects.create(**{"args": [number], "kwargs": {}, "enqueued_at": now} | row)
+                OxScheduleTick.objects.create(
+                    schedule_name=str(task.pk), scheduled_for=now, task_id=task.pk, created_at=now
+                )
+
+    def claim(self) -> Any:
+        """As ``Worker._claim_one`` does in 1.9.1."""
+        due = Q(run_after__isnull=True) | Q(run_after__lte=timezone.now())
+        ready = OxTask.objects.filter(due, status="READY").order_by("-priority", "enqueued_at")
+        if not connection.features.has_select_for_update_skip_locked:  # compare and set
+            found = ready.first()
+            return found.pk if found is not None and self._begin(found) else None
+        with transaction.atomic():
+            found = ready.select_for_update(skip_locked=True).first()
+            if found is not None:
+                self._begin(found)
+        return None if found is None else found.pk
+
+    def _begin(self, task: OxTask) -> bool:
+        same = OxTask.objects.filter(pk=task.pk, status="READY", attempts=task.attempts, lease_epoch=task.lease_epoch)
+        now = timezone.now()
+        return bool(
+            same.update(
+                status="RUNNING",
+                locked_by="w",
+                locked_at=now,
+                lease_expires_at=now + timedelta(seconds=300),
+                lease_epoch=F("lease_epoch") + 1,
+                attempts=F("attempts") + 1,
+                started_at=now,
+                worker_ids=["w"],
+            )
+        )
+
+    def waiting(self) -> set[str]:
+        return set(map(str, OxTask.objects.filter(status="READY").values_list("pk", flat=True)))
 
 
 class PickleSerializer:
@@ -142,7 +198,7 @@ def imported(name: str) -> list[str]:
     return sorted(key for source, key in (each.split(" ") for each in headers) if source == name)
 
 
-OTHERS: dict[str, Other] = {other.name: other for other in (DjangoTasksDB(), DjangoQ2(), DjangoDBQueue())}
+OTHERS: dict[str, Other] = {other.name: other for other in (DjangoTasksDB(), DjangoOx(), DjangoQ2(), DjangoDBQueue())}
 
 
 def imported_from(other: Other, *arguments: str) -> Any:

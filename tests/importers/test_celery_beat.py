@@ -101,6 +101,7 @@ def test_an_interval_that_divides_a_minute_an_hour_or_a_day_is_carried_over(
         ({"start_time": datetime(2098, 1, 1, tzinfo=UTC)}, "It begins later, at 2098-01-01T00:00:00+00:00"),
         ({"args": "{}"}, "Its arguments are not JSON"),
         ({"kwargs": "nonsense"}, "Its arguments are not JSON"),
+        ({"args": "[" * 2_000 + "]" * 2_000}, "Its arguments are not JSON"),
     ],
 )
 def test_what_a_schedule_has_not_is_a_reason(fields: dict[str, Any], why: str) -> None:

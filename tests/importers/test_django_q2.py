@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import decimal
 import os
 import pickle
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core import signing
@@ -83,11 +85,25 @@ def test_a_pickle_calls_nothing_and_a_function_in_it_is_only_named(tmp_path: Pat
     assert "tests.tasks_app.jobs.soon" in function
 
 
+def test_values_arrive_as_they_are() -> None:
+    values = [
+        date(2026, 1, 1),
+        time(1, 2),
+        datetime(2026, 1, 1, tzinfo=UTC),
+        timedelta(1),
+        Decimal("1.10"),
+        UUID(int=7),
+    ]
+    OTHER.enqueue([0], args=(values,))
+    assert imported_from(OTHER)["taken"] == 1
+    assert Message.objects.get().payload["args"] == [values]
+
+
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ({"args": (decimal.Decimal(1),)}, "not decoded: decimal.Decimal"),
-        ({"args": (datetime(2026, 1, 1, tzinfo=UTC),)}, "can't be enqueued so"),
+        ({"args": (Fraction(1),)}, "not decoded: fractions.Fraction"),
+        ({"args": ({1},)}, "can't be enqueued so"),
         ({"kwargs": [1]}, "can't be enqueued so"),
         ({"hook": "shop.done"}, "Its option hook means calls"),
         ({"chain": [("shop.next", ())]}, "Its option chain means calls"),

@@ -43,7 +43,7 @@ def test_killed_at_any_statement_each_row_is_still_there_or_is_a_message(
     moved: set[int] = set()
     while True:
         Message.objects.all().delete()
-        other.table._base_manager.all().delete()
+        other.clear()
         other.enqueue(range(ROWS + 1))
         running = str(other.claim())
         sent = other.waiting()

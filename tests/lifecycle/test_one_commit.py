@@ -65,6 +65,27 @@ def test_a_settlement_that_the_block_undid_counts_as_none_and_the_ack_follows() 
     assert (row(message)["status"], row(message)["error"]) == ("y", None)
 
 
+def test_one_that_it_undid_by_a_savepoint_of_its_own_counts_as_none_either() -> None:
+    message = held()
+    with message.transaction():
+        work()
+        beginning = transaction.savepoint()
+        message.reject("not yet")
+        transaction.savepoint_rollback(beginning)
+    assert (row(message)["status"], message.is_acked) == ("y", True)
+
+
+def test_what_was_settled_before_a_savepoint_stays_settled_when_that_is_rolled_back() -> None:
+    message = held()
+    with message.transaction():
+        message.reject("never")
+        behind = transaction.savepoint()
+        work()
+        transaction.savepoint_rollback(behind)
+    assert (row(message)["status"], row(message)["error"]) == ("n", "never")
+    assert message.settled
+
+
 def test_a_block_within_the_block_acks_once() -> None:
     message = held()
     with message.transaction():

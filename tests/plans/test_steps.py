@@ -124,6 +124,7 @@ STATEMENTS: dict[str, Callable[[Any, list[int]], Statement]] = {
     "walk behind an id": lambda d, ids: steps_sql.behind(d, ids[7], 10),
     "park a message": lambda d, ids: steps_sql.park(d, Claim(ids[7], ids[7]), "many"),
     "forget a step": lambda d, ids: steps_sql.forget_one(d, ids[7], "done"),
+    "read a cursor": lambda d, ids: steps_sql.cursor(d, ids[7], "done"),
     "resolve a wait": lambda d, ids: event_values_sql.wait_no_more(d, ids[7], WAITING),
     "forget the steps of messages": lambda d, ids: steps_sql.forget(d, ids[:5])[0],
     "forget what they wait for": lambda d, ids: steps_sql.forget(d, ids[:5])[1],

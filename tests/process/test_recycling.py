@@ -15,6 +15,7 @@ from django.db import transaction
 
 from django_dbqueue.models import Message
 from tests.process.conftest import WorkerProcess, wait_until
+from tests.servers.lifeline import lives
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -55,11 +56,18 @@ def test_each_message_is_begun_once_and_no_child_begins_more_than_it_may(drain: 
     ("queue", "what"),
     [("async", {"seconds": 0.01}), ("batches", {"do": "ok"}), ("transactional", {"do": "ok"})],
 )
-def test_so_it_is_with_all_kinds_of_consumers(drain: Callable[..., Any], queue: str, what: dict[str, Any]) -> None:
-    send_many(300, queue, **what)
-    worker = drain("--queues", queue, "--threads", "2", "--concurrency", "20", "--child-max-messages", "30")
+def test_so_it_is_with_all_kinds_of_consumers(
+    start_worker: Callable[..., Any], queue: str, what: dict[str, Any]
+) -> None:
+    worker = start_worker("--queues", queue, "--threads", "2", "--concurrency", "20", "--child-max-messages", "30")
+    for _ in range(2):
+        send_many(150, queue, **what)
+        wait_until(lambda: set(ends()) == {("y", 1, 0)}, "the end of all messages")
+        wait_until(lambda: not lives(worker.notes()[0]["pid"]), "the end of the first child, so that the next retires")
     assert ends() == {("y", 1, 0): 300}
     assert len({note["pid"] for note in worker.notes()}) >= 3
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0, worker.output
 
 
 def test_among_kills_only_what_ran_in_a_killed_child_is_charged(start_worker: Callable[..., Any]) -> None:

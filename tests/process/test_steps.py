@@ -89,3 +89,14 @@ def test_a_handler_killed_behind_its_sleep_is_no_crash_and_sleeps_on(drain: Call
     stored = Message.objects.get(pk=message.pk)
     assert (stored.status, stored.read_count, stored.crashes, stored.worker_id) == ("n", 0, 0, None)
     assert notes_of(worker, message) == ["begin", "first"]
+
+
+def test_a_resumable_step_whose_process_is_killed_anywhere_writes_each_slice_once(drain: Callable[..., Any]) -> None:
+    deaths = ["before 0", "written 0", "saved 0", "committed 0", "written 2", "saved 3", "committed 4", "done"]
+    message = Message.objects.enqueue({"slices": 5, "deaths": deaths}, queue="resuming")
+    worker = drain("--queues", "resuming")
+    assert [note["point"] for note in worker.notes("dies", message.pk)] == deaths
+    [end] = worker.notes("end", message.pk)
+    assert end["result"] == 5
+    written = Message.objects.filter(queue="slices").order_by("pk")
+    assert [each.payload for each in written] == [0, 1, 2, 3, 4], worker.output

@@ -40,6 +40,7 @@ GOOD: Final[dict[str, dict[Any, Any]]] = {
     "on_ack": {"delete": "delete"},
     "on_dead": {"hold": "hold"},
     "transactional": {True: True},
+    "interruptible": {False: False},
     "group_limit": {10_000: 10_000},
     "group_batch": {900: 900},
     "group_rate": {"10/s": "10/s", None: None},
@@ -75,6 +76,7 @@ BAD: Final[dict[str, tuple[Any, ...]]] = {
     "on_ack": ("remove", 1),
     "on_dead": ("stop", 1),
     "transactional": ("yes", 1),
+    "interruptible": ("yes", 1),
     "group_rate": ("10/d", 10),
     "group": ("", 17),
 }
@@ -251,7 +253,7 @@ def test_defaults_are_of_their_kind() -> None:
 
 
 def test_none_leaves_an_option_to_others_in_decorators() -> None:
-    nothing = {name: None for name in OPTIONS_OF[SetIn.CONSUMER] if name != "transactional"}
+    nothing = {name: None for name in OPTIONS_OF[SetIn.CONSUMER] if name not in ("transactional", "interruptible")}
     consumer("q", **nothing)(print)
     from django_dbqueue.consumers import registry
 

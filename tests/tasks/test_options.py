@@ -69,8 +69,8 @@ def test_a_backoff_is_the_delay_of_the_retry(make: Make) -> None:
 
 def test_none_leaves_an_option_to_others(make: Make) -> None:
     task = make(answer, keep_results=None, max_attempts=None, timeout=None, backoff=None)
-    resolved = options.options_of(task, task.get_backend().options)
-    assert resolved == options.options_of(DBQueueTask(func=dawdle), {})
+    of_backend = task.get_backend().options
+    assert options.options_of(task, of_backend) == options.options_of(DBQueueTask(func=dawdle), of_backend)
 
 
 @dataclass

@@ -39,6 +39,15 @@ def test_an_async_task_has_steps(jobs: Any) -> None:
     assert jobs.SEEN == ["doubled 5"]
 
 
+@pytest.mark.parametrize("name", ["resume", "resume_async"])
+def test_a_task_continues_at_the_cursor_of_its_step(odd: Any, name: str) -> None:
+    result = getattr(odd, name).enqueue()
+    run_consumers("default", with_delayed=True)
+    result.refresh()
+    assert (result.status, result.return_value) == ("SUCCESSFUL", "counted")
+    assert odd.SEEN == [None, 17]
+
+
 def test_a_task_whose_attempt_failed_does_its_steps_once(jobs: Any) -> None:
     jobs.SEEN.clear()
     jobs.fail_behind_a_step.enqueue()

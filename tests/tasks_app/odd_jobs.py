@@ -12,6 +12,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 
+from django_dbqueue import Retry
 from django_dbqueue.models import Message
 from django_dbqueue.tasks import task_options
 from tests.tasks_app.jobs import task
@@ -163,3 +164,25 @@ def hold_the_interpreter() -> None:
 @task_options(timeout=1, backoff=0.01, max_attempts=2)
 async def wait_too_long(mark: str) -> None:
     await wait_long.func(mark)
+
+
+@task(takes_context=True)
+def resume(context: Any) -> Any:
+    with context.resumable_step("count") as step:
+        SEEN.append(step.cursor)
+        step.save(17)
+        if context.attempt == 1:
+            raise Retry("once more", after=0)
+        step.result = "counted"
+    return step.result
+
+
+@task(takes_context=True)
+async def resume_async(context: Any) -> Any:
+    async with context.aresumable_step("count") as step:
+        SEEN.append(step.cursor)
+        await step.asave(17)
+        if context.attempt == 1:
+            raise Retry("once more", after=0)
+        step.result = "counted"
+    return step.result

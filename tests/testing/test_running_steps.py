@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from django_dbqueue import EventTimedOut, InvalidStep
 from django_dbqueue.models import Event, Message, Step
@@ -36,6 +37,25 @@ def test_a_handler_continues_behind_its_sleep_when_later_messages_are_run(consum
     assert outcomes(until=timedelta(days=1)) == []
     assert outcomes(with_delayed=True) == ["done"]
     assert heard == ["charge", "book True"]
+
+
+def test_a_step_that_failed_continues_at_its_cursor(consumes: Consumes) -> None:
+    written: list[int] = []
+
+    def count(message: Message) -> None:
+        with message.resumable_step("count") as step:
+            while (step.cursor or 0) < 4:
+                with transaction.atomic():
+                    number = step.cursor or 0
+                    step.save(number + 1)
+                    if number == 2 and message.read_count == 1:
+                        raise ValueError("in the middle of a slice")
+                written.append(number)
+
+    consumes(count)
+    MessageFactory()
+    assert outcomes(with_delayed=True, on_error="collect") == ["waiting", "done"]
+    assert written == [0, 1, 2, 3]
 
 
 def test_what_a_sleep_ends_is_no_error(consumes: Consumes) -> None:

@@ -47,10 +47,11 @@ BY_PYTHON = {
         "unserved_queues",
     )
 }
+OF_SCHEMAS = {"tests/pages/test_tenants_page.py"}
 NOT_ON = {
-    "mariadb": BY_THE_ORM | BY_PYTHON,
+    "mariadb": BY_THE_ORM | BY_PYTHON | OF_SCHEMAS,
     "postgres": BY_THE_ORM | OF_THE_WORKER | {"tests/admin/"},
-    "mysql": BY_THE_ORM | OF_THE_WORKER | {"tests/admin/"},
+    "mysql": BY_THE_ORM | OF_THE_WORKER | OF_SCHEMAS | {"tests/admin/"},
 }
 """What each server is not asked by night."""
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from django_dbqueue.consumers.registry import Consumer
-from django_dbqueue.exceptions import LeaseLost
+from django_dbqueue.exceptions import LeaseLost, MessageCancelled
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.sessions.django_session import session_of
-from django_dbqueue.worker.batches import attempt_batch
+from django_dbqueue.worker.batches import attempt_batch, execute_batch
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.thread_connections import discard_all
 from tests.factories import QUEUE, as_claimed, held_many, rows
 from tests.patience import patience
 from tests.worker.clock import Clock, Turns
@@ -68,6 +69,41 @@ def test_once_the_time_has_ended_no_half_is_tried() -> None:
     given = deliveries(4, handle, batch=10, transactional=True)
     assert [each.verdict.verb for each in attempt_batch(given)] == ["nack"] * 4
     assert calls == [4]
+
+
+def test_a_half_is_interrupted_when_each_of_it_is_cancelled_and_no_other() -> None:
+    """The first half is acked before, and the last message runs after; the handler finds here that it is cancelled."""
+    calls: list[list[int]] = []
+    interrupted: list[int] = []
+
+    def handle(messages: list[Message]) -> None:
+        calls.append([ids.index(message.pk) for message in messages])
+        if calls[-1] in ([0, 1, 2, 3], [2, 3]):
+            raise ValueError("as told")
+        if calls[-1] == [2]:
+            given[2].cancelled_at = 1.0
+            try:
+                if given[2].call.cancelled_at is not None:
+                    given[2].call.interrupt()
+            except MessageCancelled:
+                interrupted.append(2)
+                raise
+
+    given = deliveries(4, handle, batch=10, transactional=True)
+    ids = [each.claim.id for each in given]
+    ended: dict[Delivery, str] = {}
+
+    def serve() -> None:
+        ended.update((each.delivery, each.verdict.verb) for each in execute_batch(given))
+        discard_all()
+
+    thread = threading.Thread(target=serve)  # an interruption closes its thread's connections
+    thread.start()
+    thread.join(patience(30))
+    assert calls == [[0, 1, 2, 3], [0, 1], [2, 3], [2], [3]]
+    assert interrupted == [2]
+    assert [ended[each] for each in given] == ["acked", "acked", "nothing", "acked"]
+    assert [each["status"] for each in rows()] == ["y", "y", "run", "y"]
 
 
 def test_a_thread_gets_at_most_what_its_handler_takes_of_one_queue() -> None:

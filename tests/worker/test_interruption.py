@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +14,8 @@ import pytest
 
 from django_dbqueue import MessageCancelled
 from django_dbqueue.worker import interruption
-from django_dbqueue.worker.interruption import Call, interruptible
+from django_dbqueue.worker.interruption import Call, interruptible, note_what_is_swallowed
+from django_dbqueue.worker.lent_threads import in_own_loop
 from tests.patience import patience
 
 pytestmark = [pytest.mark.once, pytest.mark.django_db]
@@ -66,6 +69,32 @@ def test_what_runs_is_interrupted_once_and_its_connections_are_closed(monkeypatc
     assert (len(closed), one.call) == (1, None)
 
 
+def test_what_python_swallows_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It swallows what is raised in a ``__del__``; the watch on cancelled messages interrupts once more then."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    note_what_is_swallowed()
+    one, began = delivery(), threading.Event()
+
+    class Ending:
+        def __del__(self) -> None:
+            began.set()
+            spin()
+
+    def work() -> None:
+        Ending()
+        spin()
+
+    thread = Aside([one], work)
+    call = one.call
+    cancel(one)
+    began.wait(patience(20))
+    call.interrupt()
+    while not call.is_swallowed:
+        time.sleep(0.001)
+    call.interrupt()
+    assert isinstance(thread.join(), MessageCancelled)
+
+
 def test_what_was_cancelled_before_it_began_does_not_begin() -> None:
     one = delivery()
     cancel(one)
@@ -93,13 +122,30 @@ def test_a_coroutine_is_cancelled_and_nothing_raised() -> None:
     assert thread.join() is True
 
 
+def test_a_coroutine_that_was_cancelled_before_its_loop_ran_does_not_begin() -> None:
+    """Who interrupts finds no loop yet; and what he raises instead can't reach a thread that waits for the loop."""
+    one, ran = delivery(interruptible=False), list[int]()
+    one.over_at, one.options.timeout, one.timed_out = None, None, False
+
+    async def handle() -> None:
+        ran.append(1)
+
+    def begin() -> None:
+        cancel(one)
+        one.call.interrupt()
+        in_own_loop(one, handle)
+
+    assert isinstance(Aside([one], begin).join(), asyncio.CancelledError)
+    assert ran == []
+
+
 def test_a_list_is_cancelled_when_each_of_its_messages_is() -> None:
     first, second = delivery(), delivery()
     call = Call([first, second])  # whom nobody has told yet
     cancel(first)
-    assert not call.is_cancelled
-    cancel(second)
-    assert call.is_cancelled
+    assert call.cancelled_at is None
+    second.cancelled_at = 3.0
+    assert call.cancelled_at == 3.0
 
 
 def test_an_interruption_that_comes_as_it_ends_is_waited_for_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,8 +99,10 @@ class Command(ConsoleCommand):
         if options["queue"] is not None:
             raise InvalidMessage(_("--queue goes with %(source)s only.") % {"source": BEAT})
         source = _source(options["source"])
-        check_tables(source.name, [source.model], alias)
-        check_transactions(source.model._meta.db_table, alias)
+        tables = [source.model, *source.dependents]
+        check_tables(source.name, tables, alias)
+        for table in tables:
+            check_transactions(table._meta.db_table, alias)
         counts = source.counts(alias)
         if not counts.waiting:
             raise CommandError(_nothing(source, counts), returncode=EXIT_NOTHING)

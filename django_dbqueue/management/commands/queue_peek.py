@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import check_queue
+from django_dbqueue.insight.cursors import cursor_text
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
@@ -23,7 +24,7 @@ from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.statements.steps_sql import EVENT, SLEEP, STEP, TIMED_OUT, WAIT
+from django_dbqueue.statements.steps_sql import CURSOR, EVENT, SLEEP, STEP, TIMED_OUT, WAIT
 from django_dbqueue.states.ranges_in_use import queues_in_use
 from django_dbqueue.states.table import STATES, state_of
 from django_dbqueue.tasks.task_headers import task_named
@@ -134,7 +135,7 @@ def _as_json(message: Message, state: str, wanted: Shown) -> str:
     with translation.override(None):  # programs read it as it is stored
         shown["error"] = _first_line(message)
     if wanted.steps is not None:
-        shown["steps"] = [_step_as_json(step) for step in wanted.steps]
+        shown["steps"] = [{**_step_as_json(step), **_cursor(message, step, wanted)} for step in wanted.steps]
     if wanted.with_payload:
         content = content_of(message)
         shown["content_type"] = message.content_type
@@ -172,7 +173,10 @@ def _as_text(message: Message, state: str, wanted: Shown) -> str:
     if (reason := wanted.reason) is not None:
         lines += [f"    {plain(line)}" for line in (reason.text, *reason.evidence, reason.advice) if line]
         lines += ["    " + _("What can be done: %(verbs)s") % {"verbs": ", ".join(reason.verbs)}]
-    lines += [f"    {plain(_step_as_text(step))}" for step in wanted.steps or ()]
+    for step in wanted.steps or ():
+        lines.append(f"    {plain(_step_as_text(step))}")
+        if cursor := _cursor(message, step, wanted):
+            lines.append("        " + plain(_("cursor %(cursor)s") % cursor))
     if wanted.with_payload:
         lines += [f"    {line}" for line in _content(message)]
     return "\n".join(lines)
@@ -214,10 +218,17 @@ def _step_as_json(step: Step) -> dict[str, object]:
     return {"name": step.name, "kind": step.kind, "read_count": step.read_count, **moments}
 
 
+def _cursor(message: Message, step: Step, wanted: Shown) -> dict[str, str]:
+    """Return where a step in progress will continue, if payloads are shown: it may quote them."""
+    is_shown = wanted.with_payload and step.kind == CURSOR
+    return {"cursor": cursor_text(message.queue, step)} if is_shown else {}
+
+
 def _step_as_text(step: Step) -> str:
     """Return a step as a line."""
     kinds = {
         STEP: _("step done"),
+        CURSOR: _("step in progress"),
         SLEEP: _("sleep until %(until)s"),
         WAIT: _("waits for event %(event)r"),
         EVENT: _("event received"),
