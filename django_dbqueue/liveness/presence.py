@@ -25,15 +25,11 @@ from django.db.models import QuerySet
 from django_dbqueue import conf
 from django_dbqueue.databases import terms_of
 from django_dbqueue.databases.sessions_sql import SessionsSQL
-from django_dbqueue.liveness.late_workers import delete_ended
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_RESTING, delete_ended
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 
-BEAT_HOLDING: Final = 1
-BEAT_IDLE: Final = 10
-BEAT_RESTING: Final = 20
-"""Seconds between beats of the worker's row: while it holds messages, while it holds none, and, at least, at rest."""
 SLACK: Final = 0.15
 """Seconds by which a beat may be later than promised before its worker is checked."""
 

@@ -184,6 +184,7 @@ class ChildLoop:
             self._wait(self._trouble.pause())
 
     def _work(self, now: float) -> None:
+        self._seat.share_refusal(self._session.using)
         leave_demoted()  # an idle worker writes seldom, and would notice late
         self._maintenance.leave_ended(now)
         if not self._trouble.is_connected or self._session.connection.connection is not self._raw:
@@ -287,12 +288,13 @@ class ChildLoop:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
-        if self._raw is not None:
+        if is_again := self._raw is not None:
             self._seat.wake_all()  # their sessions may have ended as well, and those that have vouch for nobody
             if self._listener is not None:
                 self._listener.relisten()
         self._raw = self._session.connection.connection
         self._late_claims.check()
-        if self._trouble.lasts:
+        if self._trouble.lasts or is_again:
             self._maintenance.hold_rescues(time.monotonic())
+            self._maintenance.hasten()  # what the last poll found, the next claim may not have got
         self._trouble.is_connected = True

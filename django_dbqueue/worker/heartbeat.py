@@ -14,7 +14,8 @@ from django.db import Error
 
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
-from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, BEAT_RESTING, Presence
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_IDLE, BEAT_RESTING
+from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
@@ -31,7 +32,7 @@ _AFTER_TROUBLE: Final = 0.25
 _EARLY: Final = 0.9
 _WITH_A_QUESTION: Final = 0.65
 """An asker beats for all that rest after this part of what their rows promise, so that none of them has to: earlier
-when it has just asked, so that a server is woken once for both."""
+when it has just asked, if it asks seldom, so that a server is woken once for both."""
 _LONG: Final = 30.0
 """Seconds without a statement after which the server may have ended the session."""
 
@@ -131,7 +132,9 @@ class Heartbeat(threading.Thread):
         if (vouched_at := self._seat.vouched_at) > self._beat_at:
             self._beat_at, self._presence.promised = vouched_at, self._seat.vouched_for
         ids, every = self._seat.vouched(), self._every
-        part = 1.0 if not ids else _WITH_A_QUESTION if now - self._seat.question_at < 1.0 else _EARLY
+        part = 1.0 if not ids else _EARLY
+        if ids and every > BEAT_RESTING and now - self._seat.question_at < 1.0:
+            part = _WITH_A_QUESTION
         if now - self._beat_at < part * self._due_after:
             return
         if now - self._spoke_at > _LONG:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.lanes import rates_sql
-from django_dbqueue.liveness.presence import BEAT_RESTING
+from django_dbqueue.liveness.late_workers import BEAT_RESTING
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import idle_poll_sql
 from django_dbqueue.worker.idle_poll_sql import (

@@ -145,15 +145,16 @@ def late(server: Server, fact: str, here: str, seconds: float) -> Statement:
 
 
 def fleet(server: Server, here: str, queues: str, worker_id: int, slowly: int) -> Statement:
-    """BEFORE and AFTER: how many other supervisors have children that rest on these queues; WORK: some have messages.
+    """BEFORE and AFTER: how many other supervisors have children that rest on these queues; WORK: others have messages.
 
-    ``worker_id`` is of a child of one's own. ``slowly``: rows of children that rest promise so many seconds or more.
+    ``worker_id`` is one's own. ``slowly``: rows of children that rest promise so many seconds or more. Those whose
+    session is not proven, behind a pooler, are of a server that isn't known, and count.
     """
     own = worker_id // SIBLINGS * SIBLINGS
     return Statement(
         f"SELECT CASE WHEN beat_every = 1 THEN '{WORK}' WHEN id < {own} THEN '{BEFORE}' ELSE '{AFTER}' END AS fact, "
         f"'' AS name, COUNT(DISTINCT id - id %% {SIBLINGS}) AS priority FROM {server.worker} "
-        f"WHERE server = %s AND late_at >= {server.now} AND (beat_every = 1 OR (beat_every >= %s AND queues = %s "
-        f"AND (id < {own} OR id >= {own + SIBLINGS}))) GROUP BY 1",
+        f"WHERE server IN (%s, '') AND late_at >= {server.now} AND ((beat_every = 1 AND id <> {worker_id}) OR "
+        f"(beat_every >= %s AND queues = %s AND (id < {own} OR id >= {own + SIBLINGS}))) GROUP BY 1",
         (here, slowly, queues),
     )

@@ -12,7 +12,7 @@ import time
 import zlib
 from typing import Final
 
-from django_dbqueue.liveness.presence import BEAT_RESTING
+from django_dbqueue.liveness.late_workers import BEAT_RESTING
 from django_dbqueue.statements import enqueue_sql
 from django_dbqueue.worker import timetable as timetables
 from django_dbqueue.worker.handover import Handover
@@ -23,7 +23,10 @@ from django_dbqueue.worker.timetable import Timetable
 from django_dbqueue.worker.worker_options import WorkerOptions
 
 EVERY: Final = 0.5
-"""Seconds between the questions of all askers: a message waits for half of that on average."""
+"""Seconds between the questions of all askers: a message waits for half of that on average.
+
+A child that is alone in the world asks only as often as it always did.
+"""
 NOTIFIED: Final = 20.0
 """The same where notices arrive, for what sends none."""
 AT_MOST: Final = 10
@@ -32,7 +35,6 @@ STIRRED: Final = 10.0
 """Seconds for which they ask as often as they can after a sign of work: somebody may die of it."""
 SPREAD_FROM: Final = 4.0
 """Seconds: where they ask more seldom, what is done for all is done more seldom in proportion."""
-LONGEST_BEAT: Final = 30_000
 NAP: Final = 1.0
 """Seconds after which a sleeper checks, without the database, whether another child still asks for it."""
 _PROBE: Final = "?"
@@ -70,6 +72,7 @@ class Rest:
         self._stirred_at = time.monotonic()
         if self._maintenance.until_turn is not None:
             self._maintenance.hasten()
+            self._timetable.hasten()
 
     def begin(self, *, is_calm: bool) -> None:
         """Rest if there is nothing to do: as the asker if there is none, else asleep. If there is, let others ask."""
@@ -103,29 +106,36 @@ class Rest:
             maintenance.spread, self._timetable.at_most = 1.0, timetables.CHECK_EVERY
 
     def _until_turn(self) -> float:
-        """Return in how many seconds to ask again; all askers have the same clock, or nearly."""
+        """Return in how many seconds to ask again; all askers have the same clock, or nearly.
+
+        Those that ask more seldom than rows are beaten ask at the same moment, so that a server is woken once for all.
+        """
         poll, now = self._maintenance.idle_poll, time.monotonic()
         if poll.saw_movement:
             self._stirred_at = now
-        interval, askers = self._interval(now), 1 + poll.fleet.before + poll.fleet.after
-        every = min(AT_MOST, askers) * interval
+        askers = 1 + poll.fleet.before + poll.fleet.after
+        interval = self._interval(now, is_alone=askers == 1 and self._seat.is_alone)
+        is_rare = interval > BEAT_RESTING
+        every = interval if is_rare else min(AT_MOST, askers) * interval
         if poll.fleet.works:
             every = min(every, CHECK_EVERY)
         self._maintenance.spread = spread = askers * max(1.0, interval / SPREAD_FROM)
-        self._timetable.at_most = min(timetables.AT_REST, max(timetables.CHECK_EVERY, interval))
-        beat_every = math.ceil(min(LONGEST_BEAT, max(BEAT_RESTING, 1.5 * every)))
+        self._timetable.at_most = min(timetables.AT_REST, max(timetables.CHECK_EVERY, every))
+        beat_every = math.ceil(1.5 * interval) if is_rare else BEAT_RESTING
         self._seat.note_question(spread=spread, beat_every=beat_every)
-        wait = (self._phase * every + poll.fleet.before * interval - time.time()) % every
+        turn = 0.0 if is_rare else poll.fleet.before * interval
+        wait = (self._phase * every + turn - time.time()) % every
         wait = wait if wait > every / 4 else wait + every  # its turn has just been
         return min(wait, max(0.0, poll.next_due))
 
-    def _interval(self, now: float) -> float:
+    def _interval(self, now: float, *, is_alone: bool) -> float:
         """Return how many seconds may lie between the questions of all askers."""
+        often = CHECK_EVERY if is_alone else EVERY
         if now - self._stirred_at < STIRRED:
-            return EVERY
+            return often
         if self._idle_interval is not None:
-            return self._idle_interval
-        return NOTIFIED if self._hears(now) else EVERY
+            return max(often, self._idle_interval)
+        return NOTIFIED if self._hears(now) else often
 
     def _hears(self, now: float) -> bool:
         """Return whether notices arrive; send one if none has yet."""

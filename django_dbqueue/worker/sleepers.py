@@ -16,6 +16,7 @@ from multiprocessing.connection import Pipe
 from typing import Final
 
 from django_dbqueue.databases.statement import new_token
+from django_dbqueue.worker.demotion import REFUSED_AT
 
 STUCK: Final = 3.0
 """Seconds without a turn after which an asker counts as stuck, and another child asks."""
@@ -23,7 +24,7 @@ ALIVE: Final = 3.0
 """Seconds within which a child's heartbeat must have run for the asker's to vouch for it."""
 SIBLINGS: Final = 2**16
 """The ids of one supervisor's children differ only in the rest by this: so databases count supervisors."""
-_ASKER, _UNTIL, _QUESTION_AT, _SPREAD, _BEAT_EVERY, _SHARED = range(6)
+_ASKER, _UNTIL, _QUESTION_AT, _SPREAD, _BEAT_EVERY, _REFUSED_AT, _SHARED = range(7)
 _RESTS, _ALIVE_AT, _IS_SLOW, _VOUCHED_AT, _VOUCHED_FOR, _CELLS = range(6)
 
 
@@ -48,7 +49,14 @@ class Sleepers:
         return Seat(self, self._places[index], self._next_id - 1)
 
     def end(self, worker_id: int) -> None:
-        """Let another child ask, at once, if this one does or did (in the supervisor, after its end)."""
+        """Note that this child has ended; if it asked, let another one do so (in the supervisor)."""
+        for at in self._places:
+            if self.cells[at + _RESTS] == worker_id:
+                self.cells[at + _RESTS] = self.cells[at + _IS_SLOW] = 0
+        self.pass_watch(worker_id)
+
+    def pass_watch(self, worker_id: int) -> None:
+        """Let another child ask, at once, if this one does or did."""
         if self.cells[_ASKER] == worker_id:
             self.cells[_ASKER] = self.cells[_UNTIL] = 0
             self.ring(1)
@@ -63,6 +71,11 @@ class Sleepers:
         asleep = sum(self.cells[at + _RESTS] != asker for at in self.resting())
         with suppress(BlockingIOError):  # nobody has read what is in the pipe, so all are about to wake
             os.write(self._rope.fileno(), b"." * min(most, asleep))
+
+    @property
+    def is_for_one(self) -> bool:
+        """Return whether there is one place only."""
+        return len(self._places) == 1
 
     @property
     def bell(self) -> int:
@@ -102,7 +115,15 @@ class Seat:
         """Let another child ask, at once, if this one does."""
         if self.asks:
             self._cells[_SPREAD] = 1
-            self._sleepers.end(self.worker_id)
+            self._sleepers.pass_watch(self.worker_id)
+
+    def share_refusal(self, alias: str) -> None:
+        """Learn from the others, or tell them, when a server last refused to write: who sleeps writes nothing."""
+        own, of_all = round(REFUSED_AT.get(alias, 0.0) * 1e6), self._cells[_REFUSED_AT]
+        if own > of_all:
+            self._cells[_REFUSED_AT] = own
+        elif own < of_all:
+            REFUSED_AT[alias] = of_all / 1e6
 
     def wake_all(self) -> None:
         """Wake all others, whose sessions ended together with this one's."""
@@ -138,6 +159,11 @@ class Seat:
     def spread(self) -> int:
         """Return how many times less often each asker does what is to be done once for all."""
         return self._cells[_SPREAD]
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether its supervisor has no other children."""
+        return self._sleepers.is_for_one
 
     def note_question(self, *, spread: float, beat_every: int) -> None:
         """Note that this asker has just asked, what is to be done less often, and what rows of the resting promise."""

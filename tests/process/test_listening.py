@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from django_dbqueue.models import Message, Queue, Worker
-from django_dbqueue.worker.rest import NOTIFIED
 from tests.process.conftest import wait_until
+from tests.process.resting_settings import SELDOM
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RESTING = "tests.process.resting_settings"
@@ -36,7 +36,7 @@ def rests(beat_every: float) -> None:
 
 def test_a_worker_that_hears_notices_asks_seldom(start_worker: Callable[..., Any]) -> None:
     worker = start_worker("--queues", "test", DJANGO_SETTINGS_MODULE=RESTING)
-    rests(1.5 * NOTIFIED)
+    rests(1.5 * SELDOM)
     message = Message.objects.enqueue({"do": "ok"}, queue="test")
     worker.wait_for("ok", message.pk)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_dbqueue.liveness.presence import BEAT_RESTING
+from django_dbqueue.liveness.late_workers import BEAT_RESTING
 from django_dbqueue.models import Message, Queue, Worker
 from tests.process.conftest import wait_until
 from tests.process.sessions import end_sessions, sessions
@@ -41,6 +41,16 @@ def send(**what: Any) -> Message:
     return Message.objects.enqueue(what, queue="test")
 
 
+def all_get_work(worker: Any, gate: Path) -> None:
+    for _ in range(2 * CHILDREN):  # each may hold one that it has fetched ahead
+        send(do="until", file=str(gate))
+    wait_until(
+        lambda: len({note["pid"] for note in worker.notes("begin")}) == CHILDREN,
+        lambda: f"all children to begin one: {worker.notes()}",
+    )
+    gate.touch()
+
+
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_whichever_of_them_is_frozen_or_killed_the_others_begin_what_comes(
     resting: Any, number: signal.Signals
@@ -56,10 +66,7 @@ def test_whichever_of_them_is_frozen_or_killed_the_others_begin_what_comes(
 
 
 def test_as_many_wake_as_there_is_work_for(resting: Any, tmp_path: Path) -> None:
-    messages = [send(do="until", file=str(tmp_path / "gate")) for _ in range(CHILDREN)]
-    begun = [resting.wait_for("begin", message.pk)[0]["pid"] for message in messages]
-    assert len(set(begun)) == CHILDREN
-    (tmp_path / "gate").touch()
+    all_get_work(resting, tmp_path / "gate")
     all_rest()
 
 
@@ -125,10 +132,7 @@ def test_sleepers_whose_sessions_the_server_has_ended_connect_again_without_a_wo
     before = sessions()
     end_sessions(before)
     wait_until(partial(_have_new_sessions, before), lambda: f"new sessions; output:\n{resting.output}")
-    messages = [send(do="until", file=str(tmp_path / "gate")) for _ in range(CHILDREN)]
-    for message in messages:
-        resting.wait_for("begin", message.pk)
-    (tmp_path / "gate").touch()
+    all_get_work(resting, tmp_path / "gate")
     assert resting.output.count("database trouble") <= 1, "the asker's alone"
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, SLACK
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_IDLE
+from django_dbqueue.liveness.presence import SLACK
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.heartbeat import Heartbeat

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_RESTING, Presence
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_RESTING
+from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
@@ -187,6 +188,18 @@ def test_whoever_finds_no_asker_asks(resting: RestingTurns) -> None:
     assert sleeper.asks
 
 
+@pytest.mark.parametrize(("children", "number", "gap"), [(1, 0, CHECK_EVERY), (2, 0, EVERY), (1, 1, 2 * EVERY)])
+def test_a_child_that_is_alone_in_the_world_asks_as_often_as_ever(
+    turns: Turns, children: int, number: int, gap: float
+) -> None:
+    turns.maintenance.idle_poll.fleet = Fleet(before=0, after=number, works=False)
+    own = rest_of(turns, Sleepers(children).seat(0))
+    waits = [own._until_turn() for _ in range(20)]
+    assert all(gap / 4 <= wait <= 5 * gap / 4 + 0.01 for wait in waits)
+    moments = [(rest.time.time() + wait) % gap for wait in waits]
+    assert min(moments) == pytest.approx(max(moments), abs=0.05)
+
+
 @pytest.fixture
 def for_long(idle: Turns, monkeypatch: pytest.MonkeyPatch) -> RestingTurns:
     """An asker that is to ask every five minutes, and has had nothing to do for a while."""
@@ -226,6 +239,23 @@ def test_after_a_notice_it_asks_at_once_and_then_often_for_a_while(for_long: Res
     assert len(polls(for_long, 0.9 * STIRRED)) >= 0.8 * STIRRED / EVERY
     turns.go_on(STIRRED)
     assert len(polls(for_long, 0.9 * FIVE_MINUTES)) <= 1
+
+
+def test_those_that_ask_seldom_ask_at_the_same_moment_and_their_rows_promise_no_less_for_being_many(
+    for_long: RestingTurns,
+) -> None:
+    others(7)
+    for_long.turns.go_on(FIVE_MINUTES + 60)
+    found = polls(for_long, 10 * FIVE_MINUTES)
+    assert [after - before for before, after in pairwise(found)] == pytest.approx([FIVE_MINUTES] * (len(found) - 1))
+    assert for_long.seat.beat_every == 1.5 * FIVE_MINUTES
+
+
+def test_its_own_row_that_promises_quick_beats_still_is_nobody_at_work(for_long: RestingTurns) -> None:
+    late_at = DbNow() + timedelta(seconds=3_600)
+    own = {"host": "h", "pid": 1, "threads": 1, "queues": QUEUE, "beat_every": BEAT_HOLDING, "late_at": late_at}
+    Worker.objects.create(id=for_long.seat.worker_id, **own)
+    assert len(polls(for_long, 2 * FIVE_MINUTES)) <= 3
 
 
 def test_while_somebody_works_it_asks_often(for_long: RestingTurns) -> None:

@@ -62,6 +62,25 @@ def test_whoever_leaves_the_watch_wakes_one_sleeper_who_may_take_it(clock: Clock
     assert second.take_watch()
 
 
+def test_whoever_has_ended_is_not_woken_any_more(clock: Clock) -> None:
+    shared, [first, second, third] = resting(3)
+    first.take_watch()
+    shared.end(second.worker_id)
+    first.wake_all()
+    assert called([third, third]) == [True, False]
+
+
+def test_what_a_server_refused_one_child_all_others_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, [first, second] = resting(2)
+    of_first, of_second = {"default": 1_234.567_890_1}, dict[str, float]()
+    for _ in range(2):
+        for seat, refused in ((first, of_first), (second, of_second)):
+            monkeypatch.setattr(sleepers, "REFUSED_AT", refused)
+            seat.share_refusal("default")
+    assert of_second["default"] == pytest.approx(of_first["default"], abs=1e-6)
+    assert of_first["default"] == 1_234.567_890_1, "its own session, opened since, is none of those"
+
+
 def test_whoever_does_not_ask_wakes_none(clock: Clock) -> None:
     shared, [first, second] = resting(2)
     first.take_watch()
