@@ -25,7 +25,7 @@ from django_dbqueue.worker.worker_options import WorkerOptions
 EVERY: Final = 0.5
 """Seconds between the questions of all askers: a message waits for half of that on average.
 
-A child that is alone in the world asks only as often as it always did.
+A child that is alone in the world asks only as often as it always did, unless the operator wants it sooner.
 """
 NOTIFIED: Final = 20.0
 """The same where notices arrive, for what sends none."""
@@ -131,10 +131,12 @@ class Rest:
     def _interval(self, now: float, *, is_alone: bool) -> float:
         """Return how many seconds may lie between the questions of all askers."""
         often = CHECK_EVERY if is_alone else EVERY
+        if self._idle_interval is not None:
+            often = min(often, self._idle_interval)
         if now - self._stirred_at < STIRRED:
             return often
         if self._idle_interval is not None:
-            return max(often, self._idle_interval)
+            return self._idle_interval
         return NOTIFIED if self._hears(now) else often
 
     def _hears(self, now: float) -> bool:

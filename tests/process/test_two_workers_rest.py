@@ -31,9 +31,9 @@ def resting(start_worker: Callable[..., WorkerProcess], *arguments: str) -> Flee
 
 
 def children(worker: WorkerProcess) -> set[int]:
-    """The processes of a worker's children."""
-    tasks = Path(f"/proc/{worker.process.pid}/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    """The processes of a worker's children: its main thread starts them."""
+    pid = worker.process.pid
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 def all_rest(fleet: Fleet) -> None:

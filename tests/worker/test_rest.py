@@ -188,12 +188,15 @@ def test_whoever_finds_no_asker_asks(resting: RestingTurns) -> None:
     assert sleeper.asks
 
 
-@pytest.mark.parametrize(("children", "number", "gap"), [(1, 0, CHECK_EVERY), (2, 0, EVERY), (1, 1, 2 * EVERY)])
-def test_a_child_that_is_alone_in_the_world_asks_as_often_as_ever(
-    turns: Turns, children: int, number: int, gap: float
+@pytest.mark.parametrize(
+    ("children", "number", "interval", "gap"),
+    [(1, 0, None, CHECK_EVERY), (2, 0, None, EVERY), (1, 1, None, 2 * EVERY), (1, 0, 0.5, 0.5), (1, 0, 5.0, 5.0)],
+)
+def test_a_child_that_is_alone_in_the_world_asks_as_often_as_ever_or_as_the_operator_wants(
+    turns: Turns, children: int, number: int, interval: float | None, gap: float
 ) -> None:
     turns.maintenance.idle_poll.fleet = Fleet(before=0, after=number, works=False)
-    own = rest_of(turns, Sleepers(children).seat(0))
+    own = rest_of(turns, Sleepers(children).seat(0), idle_interval=interval)
     waits = [own._until_turn() for _ in range(20)]
     assert all(gap / 4 <= wait <= 5 * gap / 4 + 0.01 for wait in waits)
     moments = [(rest.time.time() + wait) % gap for wait in waits]
