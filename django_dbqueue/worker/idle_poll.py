@@ -113,6 +113,14 @@ class IdlePoll:
         news, self._news = self._news, None
         return news
 
+    def renew_news(self) -> None:
+        """Ask again for what ``take_news`` is to return, if it would return anything: something has been released.
+
+        Dropping it would not do: who asks for all claims by nothing else, and somebody may be late at every poll.
+        """
+        if self._news is not None:
+            self._news = self.ready()
+
     @property
     def closed(self) -> set[str]:
         """Return the queues to claim nothing from: paused ones, and the bulk operations' queue while there are none."""

@@ -135,9 +135,10 @@ class Maintenance:
             # if it fails, nothing is claimed until it is known which queues are paused
             self._check_at = now + self._check(now)
             self._checked_at = now
-        while self._to_do:
-            _go_on(self._to_do.pop(0))
-            self.idle_poll.take_news()  # what it released is ready now, and was not when we checked
+        if self._to_do:
+            while self._to_do:
+                _go_on(self._to_do.pop(0))
+            self.idle_poll.renew_news()  # what was released is ready now, and was not when we checked
         if self._guardian.suspects:
             self._check_at = min(self._check_at, now + RECHECK_AFTER)
         _go_on(partial(self._count, now))

@@ -99,6 +99,21 @@ def test_an_expired_lease_is_rescued_as_soon(resting: RestingTurns) -> None:
     assert Message.objects.dead().filter(pk=message.pk).exists()
 
 
+def test_what_is_done_for_all_at_every_poll_keeps_nothing_from_being_claimed(resting: RestingTurns) -> None:
+    """As where a worker is frozen: it is late, and its session lives."""
+    checked, check = list[float](), resting.turns.maintenance._check
+
+    def check_and_find_somebody_late(now: float) -> float:
+        resting.turns.maintenance._to_do.append(lambda: checked.append(now))
+        return check(now)
+
+    resting.turns.maintenance._check = check_and_find_somebody_late  # type: ignore[method-assign]
+    resting.turns.go_on(10 * EVERY)
+    waiting()
+    assert resting.turns.go_on(60, lambda: len(resting.turns.holding)) <= SOON
+    assert len(checked) > 10
+
+
 def test_eight_supervisors_send_three_statements_a_second_in_all(resting: RestingTurns) -> None:
     others(7)
     resting.turns.go_on(120)
