@@ -71,8 +71,8 @@ def is_overdue(beat_at: datetime, beat_every: float, now: datetime) -> bool:
 
     One that rests holds nothing, and beats seldom: ten seconds after its beat was due it is as late as any idle one.
     """
-    silence = 3 * beat_every if beat_every < BEAT_RESTING else beat_every + BEAT_IDLE
-    return beat_at + timedelta(seconds=silence) < now
+    after = 3 * beat_every if beat_every < BEAT_RESTING else beat_every + BEAT_IDLE
+    return beat_at + timedelta(seconds=after) < now
 
 
 def lock(session: DjangoSession, worker_id: int, beat_at: datetime, here: str) -> bool:

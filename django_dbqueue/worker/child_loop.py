@@ -64,11 +64,9 @@ class ChildLoop:
         detachment: Detachment,
         predecessor: Board | None,
     ) -> None:
-        self._detachment = detachment
-        self._options = options
+        self._options, self._board, self._detachment = options, board, detachment
         self._session = session = options.session
         self._queues = queues = tuple(consumers)
-        self._board = board
         self._presence = Presence(session, seat.worker_id, queues, options.threads)
         collects = any(each.batch_wait for each in consumers.values())
         self._holding = holding = Holding(board, waits=collects and not options.drain and options.max_messages is None)

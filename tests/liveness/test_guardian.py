@@ -125,16 +125,6 @@ if settings.TEST_DATABASE != "sqlite":
             clock.put_forward(PERSISTS / 4)
         assert states() == [("run", 0)]
 
-    @pytest.mark.parametrize(("every", "silence", "is_late"), [(20, 25, False), (20, 31, True), (450, 465, True)])
-    def test_a_worker_at_rest_is_overdue_ten_seconds_after_its_beat_was_due(
-        session: BaseDatabaseWrapper, clock: Clock, every: int, silence: int, is_late: bool
-    ) -> None:
-        claim(1)
-        ago = DbNow() - timedelta(seconds=silence)
-        worker_without_beats(session, beat_at=ago, late_at=ago + timedelta(seconds=every), beat_every=every)
-        end(session)
-        assert check_twice(Guardian(DjangoSession("default")), clock) == is_late
-
     def test_what_a_guardian_saw_before_its_own_session_ended_counts_no_more(
         session: BaseDatabaseWrapper, clock: Clock
     ) -> None:

@@ -65,7 +65,7 @@ def test_whoever_is_killed_what_comes_to_a_fleet_at_rest_is_begun_once(
     sent += [_begun_at_rest([second]) for _ in range(2)]
     first.signal_all(signal.SIGKILL)
     sent += [_begun_at_rest([second]) for _ in range(2)]
-    third = resting_beside(second, start_worker)
+    third = another_resting(second, start_worker)
     second.signal(signal.SIGKILL)  # its children are orphans
     sent += [send() for _ in range(2)]
     sent.append(_begun_at_rest([third]))
@@ -81,14 +81,14 @@ def _begun_at_rest(fleet: Fleet) -> Message:
     return message
 
 
-def resting_beside(other: WorkerProcess, start_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
+def another_resting(other: WorkerProcess, start_worker: Callable[..., WorkerProcess]) -> WorkerProcess:
     """One more worker, which rests as the other does."""
     started = start_worker("--queues", "test", "--processes", str(CHILDREN), DJANGO_SETTINGS_MODULE=RESTING)
     all_rest([other, started])
     return started
 
 
-def test_what_was_due_at_a_known_time_is_taken_from_a_worker_that_died_with_it_though_they_ask_once_an_hour(
+def test_what_was_due_at_a_known_time_comes_again_after_the_death_of_its_worker_though_they_ask_once_an_hour(
     start_worker: Callable[..., WorkerProcess], tmp_path: Path
 ) -> None:
     later = Message.objects.enqueue({"do": "until", "file": str(tmp_path / "gate")}, queue="test", delay=40)

@@ -10,10 +10,8 @@ from itertools import pairwise
 import pytest
 
 from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_RESTING
-from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker import rest, sleepers
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.idle_poll import Fleet
@@ -269,7 +267,7 @@ def test_those_that_ask_seldom_ask_at_the_same_moment_and_their_rows_promise_no_
     assert for_long.seat.beat_every == 1.5 * FIVE_MINUTES
 
 
-def test_its_own_row_that_promises_quick_beats_still_is_nobody_at_work(for_long: RestingTurns) -> None:
+def test_its_own_row_that_promises_quick_beats_is_no_work_of_others(for_long: RestingTurns) -> None:
     late_at = DbNow() + timedelta(seconds=3_600)
     own = {"host": "h", "pid": 1, "threads": 1, "queues": QUEUE, "beat_every": BEAT_HOLDING, "late_at": late_at}
     Worker.objects.create(id=for_long.seat.worker_id, **own)
@@ -288,18 +286,6 @@ def test_whoever_has_something_to_do_again_checks_as_often_as_ever(for_long: Res
     assert turns.maintenance.until_next(turns.clock.now) <= CHECK_EVERY + 0.001
     assert turns.maintenance.spread == 1.0
     assert turns.maintenance.idle_poll.asker is None
-
-
-def test_the_asker_beats_for_those_that_rest_and_not_for_who_has_begun_something() -> None:
-    others(1)
-    others(1, every=BEAT_HOLDING, base=2**50)
-    late_at = dict(Worker.objects.values_list("pk", "late_at"))
-    presence = Presence(session_of("default"), 1, (QUEUE,), 1)
-    resting, working = ([each for each in late_at if (each >= 2**50) is works] for works in (False, True))
-    assert presence.beat_for(resting, every=BEAT_RESTING)
-    assert not presence.beat_for([*resting, *working], every=BEAT_RESTING)
-    now = dict(Worker.objects.values_list("pk", "late_at"))
-    assert {each for each in now if now[each] != late_at[each]} == {*resting}
 
 
 def _seats_of_two() -> list[Seat]:
