@@ -46,7 +46,7 @@ def idling(bench: Bench) -> list[Contest]:
     """
     first_of_two = partial(_first, children=2)
     return [
-        _contest(bench, "idle, statements", "statements/s", _statements, (1.5, 1.5)),
+        _contest(bench, "idle, statements", "statements/s", _statements, (2.0, 2.0)),
         _contest(bench, "idle, processor", "% of a core", _processor, (0.5, 0.5)),
         _contest(bench, "first after idling, one child", "ms", _first, (500.0, 100.0), rounds=FIRSTS),
         _contest(bench, "first after idling, two children", "ms", first_of_two, (300.0, 100.0), rounds=FIRSTS),

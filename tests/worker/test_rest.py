@@ -36,11 +36,13 @@ def rest_of(turns: Turns, seat: Seat, *, idle_interval: float | None = None) -> 
 class RestingTurns:
     """The turns of an idle worker's asker."""
 
-    def __init__(self, turns: Turns, monkeypatch: pytest.MonkeyPatch, *, idle_interval: float | None = None) -> None:
+    def __init__(
+        self, turns: Turns, monkeypatch: pytest.MonkeyPatch, *, idle_interval: float | None = None, children: int = 2
+    ) -> None:
         for module in (rest, sleepers):
             monkeypatch.setattr(module, "time", turns.clock)
         self.turns = turns
-        self.seat = Sleepers(2).seat(0)
+        self.seat = Sleepers(children).seat(0)
         self.rest = rest_of(turns, self.seat, idle_interval=idle_interval)
         turns.after_each = lambda: self.rest.begin(is_calm=turns.feeder.is_calm and not len(turns.holding))
         turns.go_on(2 * CHECK_EVERY)
@@ -98,7 +100,6 @@ def test_an_expired_lease_is_rescued_as_soon(resting: RestingTurns) -> None:
 
 
 def test_what_is_done_for_all_at_every_poll_keeps_nothing_from_being_claimed(resting: RestingTurns) -> None:
-    """As where a worker is frozen: it is late, and its session lives."""
     checked, check = list[float](), resting.turns.maintenance._check
 
     def check_and_find_somebody_late(now: float) -> float:
@@ -119,6 +120,13 @@ def test_eight_supervisors_send_three_statements_a_second_in_all(resting: Restin
         resting.turns.go_on(480)
     assert len(found) <= 3 / 8 * 480
     assert not [sql for sql in found if any(verb in sql for verb in ("UPDATE", "INSERT INTO", "DELETE FROM"))]
+
+
+def test_a_child_that_is_alone_sends_as_few_as_ever(idle: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = RestingTurns(idle, monkeypatch, children=1)
+    with statements() as found:
+        alone.turns.go_on(600)
+    assert len(found) <= 1.5 * 600
 
 
 @pytest.mark.parametrize("number", [0, 1, 7])
@@ -268,9 +276,8 @@ def test_those_that_ask_seldom_ask_at_the_same_moment_and_their_rows_promise_no_
 
 
 def test_its_own_row_that_promises_quick_beats_is_no_work_of_others(for_long: RestingTurns) -> None:
-    late_at = DbNow() + timedelta(seconds=3_600)
-    own = {"host": "h", "pid": 1, "threads": 1, "queues": QUEUE, "beat_every": BEAT_HOLDING, "late_at": late_at}
-    Worker.objects.create(id=for_long.seat.worker_id, **own)
+    others(1, every=BEAT_HOLDING, base=for_long.seat.worker_id)  # and of a sibling, which is gone
+    Worker.objects.exclude(pk=for_long.seat.worker_id).delete()
     assert len(polls(for_long, 2 * FIVE_MINUTES)) <= 3
 
 
