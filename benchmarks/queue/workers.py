@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ class RunningWorker:
     """The worker's supervisor and its children, in a process group of their own."""
 
     def __init__(self, bench: Bench, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
-        self.log = bench.directory / "worker.log"
+        self.log = bench.directory / f"worker-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "django", "run_queue_worker", *arguments],

@@ -29,7 +29,7 @@ from django_dbqueue.admin.forms import form_of
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.models import BulkOperation, Failure, Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import beating
 from django_dbqueue.operations import bulk
 from django_dbqueue.operations.verbs import VERBS, Verb
 from django_dbqueue.sessions.django_session import DjangoSession, session_for
@@ -217,6 +217,6 @@ def described(selection: bulk.Selection, using: str) -> str:
 
 def unserved(using: str) -> bool:
     """Return whether no live worker serves the queue of bulk operations."""
-    beating = Worker.objects.using(using).filter(beat_at__gte=clock(using) - ALIVE_WITHIN)
+    rows = Worker.objects.using(using).filter(beating(clock(using)))
     queue = conf.get("OPERATIONS_QUEUE")
-    return not any(queue in queues.split(",") for queues in beating.values_list("queues", flat=True)[:1_000])
+    return not any(queue in queues.split(",") for queues in rows.values_list("queues", flat=True)[:1_000])

@@ -190,7 +190,7 @@ def _worker_row(link: _Links, each: Busy) -> dict[str, object]:
         "worker": worker,
         "queues": ", ".join(worker.queues.split(",")),
         "url": link("worker", "change", quote(worker.pk)),
-        "beats": display.beat_badge(worker.beat_at, worker.now),
+        "beats": display.beat_badge(worker, worker.now),
         "last_beat": display.ago(worker.now - worker.beat_at),
         "holds": [_held(link, held, worker.now) for held in each.holds] if link.sees_messages else [],
         "more": max(0, worker.held - len(each.holds)) if link.sees_messages else 0,

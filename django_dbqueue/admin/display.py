@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from django_dbqueue.admin.state_words import StateWords
 from django_dbqueue.insight.overview import until as until
 from django_dbqueue.models import ArchivedMessage, Message, Queue
-from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import Worker
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.spans import span as span
 
@@ -54,9 +54,9 @@ def claims_of(queue: Queue) -> SafeString:
     return format_html('{} <span class="dbqueue-note">{}</span>', paused, until(queue.paused_until))
 
 
-def beat_badge(beat_at: datetime, now: datetime) -> SafeString:
+def beat_badge(worker: Worker, now: datetime) -> SafeString:
     """Return the badge of a worker: beating or silent."""
-    if now - beat_at <= ALIVE_WITHIN:
+    if worker.beats(now):
         return badge("alive", "♥", _("beats"))
     return badge("silent", "✕", _("silent"))
 

@@ -261,7 +261,7 @@ class MessageAdmin(ContentAdmin):
         if obj.stage is not Stage.CLAIMED:
             return display.NOTHING
         if obj.worker is not None:
-            return format_html("{} {}", obj.worker, display.beat_badge(obj.worker.beat_at, obj.db_now))
+            return format_html("{} {}", obj.worker, display.beat_badge(obj.worker, obj.db_now))
         if obj.stream_claim is not None:
             return _("stream %(name)s, claim %(number)s") % {
                 "name": obj.stream_claim.stream,

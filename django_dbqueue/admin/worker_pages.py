@@ -54,7 +54,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("beats"))
     def beats(self, obj: ShownWorker) -> str:
-        return display.beat_badge(obj.beat_at, obj.db_now)
+        return display.beat_badge(obj, obj.db_now)
 
     @admin.display(description=_("last beat"))
     def last_beat(self, obj: ShownWorker) -> str:

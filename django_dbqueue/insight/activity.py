@@ -10,7 +10,6 @@ from django_dbqueue.databases.statement import chunks
 from django_dbqueue.insight import watch_sql
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock, to_utc
-from django_dbqueue.models.worker_row import ALIVE_WITHIN
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import ranges_in_use
 
@@ -54,7 +53,7 @@ class Busy:
     @property
     def beats(self) -> bool:
         """Whether it is alive by its last beat."""
-        return bool(self.worker.now - self.worker.beat_at <= ALIVE_WITHIN)
+        return bool(self.worker.beats(self.worker.now))
 
 
 def incoming(session: DjangoSession) -> Incoming:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.stream import Stream
-from django_dbqueue.models.worker_row import ALIVE_WITHIN, Worker
+from django_dbqueue.models.worker_row import Worker, beating
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import Capped
 from django_dbqueue.states.depths import CAP, UNFINISHED, depths
@@ -92,8 +92,8 @@ def overview(session: DjangoSession, names: Iterable[str] | None = None, *, cap:
 def serving(session: DjangoSession, now: datetime) -> dict[str, list[int]]:
     """Return, by queue, the thread counts of the beating workers that serve it."""
     found: dict[str, list[int]] = {}
-    beating = Worker.objects.using(session.using).filter(beat_at__gte=now - ALIVE_WITHIN)
-    for queues, threads in beating.values_list("queues", "threads"):
+    rows = Worker.objects.using(session.using).filter(beating(now))
+    for queues, threads in rows.values_list("queues", "threads"):
         for name in filter(None, queues.split(",")):
             found.setdefault(name, []).append(threads)
     return found

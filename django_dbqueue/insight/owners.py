@@ -15,7 +15,7 @@ from django_dbqueue.liveness.late_workers import is_overdue
 from django_dbqueue.models import StreamClaim
 from django_dbqueue.models.message import Message
 from django_dbqueue.models.stream import Stream
-from django_dbqueue.models.worker_row import ALIVE_WITHIN, Worker
+from django_dbqueue.models.worker_row import Worker
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.spans import span
 from django_dbqueue.streams.ownership import is_running
@@ -128,8 +128,8 @@ def servers_of(queue: str, session: DjangoSession, now: datetime) -> Servers:
     """Say which workers and streams serve a queue."""
     rows = Worker.objects.using(session.using).filter(queues__contains=queue).order_by("-beat_at")[:MOST_READ]
     workers = [worker for worker in rows if queue in worker.queues.split(",")]
-    alive = [_busy(worker, now) for worker in workers if now - worker.beat_at <= ALIVE_WITHIN]
-    without_beats = [_without_beats(worker, now) for worker in workers if now - worker.beat_at > ALIVE_WITHIN]
+    alive = [_busy(worker, now) for worker in workers if worker.beats(now)]
+    without_beats = [_without_beats(worker, now) for worker in workers if not worker.beats(now)]
     streams = [each.name for each in Stream.objects.using(session.using).filter(queue=queue)[:NAMED]]
     runs = [name for name in streams if is_running(session, name)]
     alive += [_("The stream %(name)s serves the queue.") % {"name": name} for name in runs]

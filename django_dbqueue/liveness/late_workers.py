@@ -15,6 +15,10 @@ from django_dbqueue.models.fields import DbLater, DbNow, UTCDateTimeField
 from django_dbqueue.sessions.apart import apart
 from django_dbqueue.sessions.django_session import DjangoSession
 
+BEAT_HOLDING: Final = 1
+BEAT_IDLE: Final = 10
+BEAT_RESTING: Final = 20
+"""Seconds between beats of the worker's row: while it holds messages, while it holds none, and, at least, at rest."""
 AT_ONCE: Final = 100
 """Late workers per check, and rows that one call of ``forget_workers`` deletes."""
 
@@ -57,14 +61,18 @@ def late_rows(session: DjangoSession, here: str, without: Sequence[int] = ()) ->
 
 
 def late_workers(session: DjangoSession, here: str, without: Sequence[int]) -> list[Late]:
-    """Return the same as workers, each with whether it has missed three beats."""
+    """Return the same as workers, each with whether it is overdue."""
     rows = late_rows(session, here, without)
     return [Late._make((*row, is_overdue(row[1], every, now))) for *row, every, now in rows]
 
 
 def is_overdue(beat_at: datetime, beat_every: float, now: datetime) -> bool:
-    """Check whether a worker has missed three beats. ``beat_every``: seconds from one beat to the next."""
-    return beat_at + 3 * timedelta(seconds=beat_every) < now
+    """Check whether a worker has missed three beats. ``beat_every``: seconds from one beat to the next.
+
+    One that rests holds nothing, and beats seldom: ten seconds after its beat was due it is as late as any idle one.
+    """
+    after = 3 * beat_every if beat_every < BEAT_RESTING else beat_every + BEAT_IDLE
+    return beat_at + timedelta(seconds=after) < now
 
 
 def lock(session: DjangoSession, worker_id: int, beat_at: datetime, here: str) -> bool:

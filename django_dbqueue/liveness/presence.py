@@ -25,14 +25,11 @@ from django.db.models import QuerySet
 from django_dbqueue import conf
 from django_dbqueue.databases import terms_of
 from django_dbqueue.databases.sessions_sql import SessionsSQL
-from django_dbqueue.liveness.late_workers import delete_ended
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_RESTING, delete_ended
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import DjangoSession
 
-BEAT_HOLDING: Final = 1
-BEAT_IDLE: Final = 10
-"""Seconds between beats of the worker's row: while it holds messages, and while it holds none."""
 SLACK: Final = 0.15
 """Seconds by which a beat may be later than promised before its worker is checked."""
 
@@ -130,6 +127,15 @@ class Presence:
                 doubt,
             )
         return not doubt
+
+    def beat_for(self, ids: Sequence[int], *, every: int) -> bool:
+        """Write that these workers, which rest, live; return whether all of their rows promised no more than that.
+
+        A row that promises quicker beats is left alone: its worker has begun to hold messages.
+        """
+        rows = Worker.objects.using(self._session.using).filter(pk__in=ids, beat_every__gte=BEAT_RESTING)
+        late_at = DbNow() + timedelta(seconds=every + SLACK)
+        return rows.update(beat_at=DbNow(), beat_every=every, late_at=late_at) == len(ids)
 
     # -- the row ------------------------------------------------------------------------------------------
 

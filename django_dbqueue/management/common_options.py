@@ -38,6 +38,14 @@ def seconds(text: str) -> float:
     return number
 
 
+def interval(text: str) -> float:
+    """Read a number of seconds from 0.5 to an hour."""
+    number = seconds(text)
+    if not 0.5 <= number <= 3_600:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0.5 to 3600")
+    return number
+
+
 def lease(text: str) -> float:
     """Read how many seconds a claim lasts."""
     number = seconds(text)

@@ -12,6 +12,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from django_dbqueue.envelope import check_moment, check_queue, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.models.fields import DbLater, DbNow, clock
 from django_dbqueue.sessions.django_session import session_for
 from django_dbqueue.statements.events_sql import storable
@@ -54,6 +55,7 @@ class QueueQuerySet(models.QuerySet[Any]):
     def resume(self, name: str) -> None:
         """Open the queue again, whatever end its pause has."""
         self._set(name, pause_set=False, paused_at=None, paused_until=None, paused_by="", pause_reason="")
+        notify(session_for(self.model, self.db), name, 1)
 
     async def aresume(self, name: str) -> None:
         """Run ``resume`` from async code."""

@@ -15,6 +15,7 @@ from django.db import IntegrityError, models
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json, encode_json
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
+from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.models.fields import DbNow, clock
 from django_dbqueue.models.message import Message
 from django_dbqueue.schedules import declarations
@@ -85,6 +86,7 @@ class ScheduleVerbs(Generic[AnySchedule]):
                         "one schedule's consumer send many messages."
                     )
                 row.save(using=session.using, force_insert=True)
+                notify(session, plan.queue, 1)  # workers that rest are to see it soon
 
         try:
             session.outermost(insert)
@@ -205,6 +207,7 @@ class ScheduleVerbs(Generic[AnySchedule]):
                     raise self._missing(name, session, "schedule")
                 if changes := change(row):
                     rows.filter(pk=name).update(revision=models.F("revision") + 1, **changes)
+                    notify(session, row.queue, 1)
 
         session.outermost(act)
         changed: AnySchedule = rows.get(pk=name)

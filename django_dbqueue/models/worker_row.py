@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import models
@@ -12,7 +12,10 @@ from django_dbqueue.models.aliases import OwnDatabaseModel
 from django_dbqueue.models.fields import DbNow, ExactTextField, KeyField, UTCDateTimeField
 
 ALIVE_WITHIN: Final = timedelta(seconds=30)
-"""A worker beats every second while it holds messages, every ten seconds when idle; three missed are silence."""
+"""A worker beats every second while it holds messages, every ten seconds when idle; three missed are silence.
+
+One that rests beats seldom, and its row says when the next beat is due.
+"""
 
 
 class Worker(OwnDatabaseModel):
@@ -45,3 +48,12 @@ class Worker(OwnDatabaseModel):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
+
+    def beats(self, now: datetime) -> bool:
+        """Return whether it is alive by its last beat, at this moment of the database's clock."""
+        return bool(now - self.beat_at <= ALIVE_WITHIN or now <= self.late_at)
+
+
+def beating(now: datetime | DbNow) -> models.Q:
+    """Return the condition that a worker is alive by its last beat, at this moment of the database's clock."""
+    return models.Q(beat_at__gte=now - ALIVE_WITHIN) | models.Q(late_at__gte=now)

@@ -15,6 +15,7 @@ from django.utils.translation import override
 from django_dbqueue import signals
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.exceptions import NotCancelled
+from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.hydration import hydrator
 from django_dbqueue.operations import bulk, bulk_sql, ways
 from django_dbqueue.operations.outcome import CHANGED, GONE, LOCKED, SAME_QUEUE, MoveOutcome, not_for, sentence
@@ -129,6 +130,9 @@ def _move(
         )
         if messages:
             ways.apply(model, session, order, messages, outcome)
+        if order.verb.name not in _ENDS:
+            for queue in set(outcome.moved.values()):
+                notify(session, queue, 1)
         if also is not None:
             also(outcome)
     return outcome

@@ -15,6 +15,7 @@ from django_dbqueue.worker.detached import Detachment
 from django_dbqueue.worker.interruption import note_what_is_swallowed
 from django_dbqueue.worker.late_signals import SIGNALS
 from django_dbqueue.worker.shutdown import StopSignals, end_within
+from django_dbqueue.worker.sleepers import Seat
 from django_dbqueue.worker.thread_connections import note_use
 from django_dbqueue.worker.unserved_queues import UnservedQueues
 from django_dbqueue.worker.worker_options import WorkerOptions
@@ -29,7 +30,7 @@ def be_child(
     board: Board,
     stop: StopSignals,
     *,
-    worker_id: int,
+    seat: Seat,
     index: int,
     share: int | None,
     predecessor: Board | None,
@@ -43,8 +44,8 @@ def be_child(
     note_what_is_swallowed()
     _collect_less()
     detachment = Detachment(board)
-    loop = ChildLoop(options, consumers, board, worker_id, share, detachment, predecessor)
-    unserved = UnservedQueues(options.session, board)
+    loop = ChildLoop(options, consumers, board, seat, share, detachment, predecessor)
+    unserved = UnservedQueues(options.session, board, seat)
     if index == 0:  # one thread for all children
         unserved.start()
     code = loop.run()

@@ -29,7 +29,9 @@ from django_dbqueue.worker.late_claims import LateClaims
 from django_dbqueue.worker.maintenance import Maintenance
 from django_dbqueue.worker.pace import Listener, Periodic
 from django_dbqueue.worker.recycling import Recycling
+from django_dbqueue.worker.rest import Rest
 from django_dbqueue.worker.settler import Settler
+from django_dbqueue.worker.sleepers import Seat
 from django_dbqueue.worker.thread_connections import discard_all, leave_demoted
 from django_dbqueue.worker.timeouts import Timeouts
 from django_dbqueue.worker.timetable import Timetable
@@ -57,27 +59,25 @@ class ChildLoop:
         options: WorkerOptions,
         consumers: dict[str, Consumer],
         board: Board,
-        worker_id: int,
+        seat: Seat,
         share: int | None,
         detachment: Detachment,
         predecessor: Board | None,
     ) -> None:
-        self._detachment = detachment
-        self._options = options
+        self._options, self._board, self._detachment = options, board, detachment
         self._session = session = options.session
         self._queues = queues = tuple(consumers)
-        self._board = board
-        self._presence = Presence(session, worker_id, queues, options.threads)
+        self._presence = Presence(session, seat.worker_id, queues, options.threads)
         collects = any(each.batch_wait for each in consumers.values())
         self._holding = holding = Holding(board, waits=collects and not options.drain and options.max_messages is None)
-        self._heartbeat = Heartbeat(session, self._presence, holding, self._orphaned)
+        self._heartbeat = Heartbeat(session, self._presence, holding, seat, self._orphaned)
         self._settler = Settler(session, holding, board)
         self._handover = Handover(holding)
         self._async_side = AsyncSide(
             options, consumers, board, holding, self._handover, detachment,
-            ends_at=self._ends_at, failed=self._replace_at_once, changed=self.wake,
+            ends_at=self._ends_at, failed=self._replace, changed=self.wake,
         )  # fmt: skip
-        self._late_claims = LateClaims(session, queues, worker_id, holding, board)
+        self._late_claims = LateClaims(session, queues, seat.worker_id, holding, board)
         self._watches: tuple[Periodic, ...] = (
             Timeouts(consumers.values(), holding, board, self._replace),
             Cancellations(holding, options.grace, self._replace),
@@ -87,11 +87,12 @@ class ChildLoop:
         self._timetable = Timetable(session, options.plans, options.declared_at)
         self._recycling = Recycling(options, board, share, predecessor)
         self._feeder = Feeder(
-            options, consumers, holding, worker_id, self._recycling.share,
+            options, consumers, holding, seat.worker_id, self._recycling.share,
             idle_poll=self._maintenance.idle_poll, settler=self._settler,
             before_begin=self._presence.begin_holding, unready=self._async_side.unready,
         )  # fmt: skip
         self._upkeep: tuple[Periodic, ...] = (self._timetable, self._maintenance)
+        self._seat, self._rest = seat, Rest(seat, options, self._handover, self._maintenance, self._timetable)
         self._trouble = Trouble(session)
         self._stopping = False
         self._stop_deadline = self._orphan_deadline = self._replace_deadline = math.inf
@@ -109,6 +110,7 @@ class ChildLoop:
 
     def wake(self) -> None:
         """Check for messages now."""
+        self._rest.stir()
         self._feeder.hurry()
         self._handover.ring()
 
@@ -137,11 +139,10 @@ class ChildLoop:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
         signal.signal(signal.SIGTERM, self.stop)
         sys.setswitchinterval(min(TURN, sys.getswitchinterval()))
-        start_threads(
-            self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace_at_once
-        )
+        start_threads(self._options.threads, self._holding, self._handover, self._detachment, failed=self._replace)
         self._async_side.start()
         self._listener = Listener.start_where_possible(self._session, self._queues, self.wake)
+        self._rest.listen(self._listener)
         self._heartbeat.start()
         if self._trouble.spares(self._connect):
             self._presence.judged.wait(PROOF_WAIT)  # so that a claimer is known to live, or known to be unprovable
@@ -168,16 +169,22 @@ class ChildLoop:
         return EXIT_STOPPED if self._stopping else self._recycling.exit_code or EXIT_OK
 
     def _turn(self) -> None:
-        """Settle, do maintenance, claim, wait."""
+        """Settle, do maintenance, claim, wait; or sleep while another child asks for this one."""
         now = self._board.turned_at = time.monotonic()
         self._async_side.run(now)
-        if self._trouble.spares(lambda: self._work(now)):
-            self._wait(self._until_next(time.monotonic()))
+        if self._rest.sleeps:
+            self._rest.sleep(self._async_side.until_next(now))
+        elif self._trouble.spares(lambda: self._work(now)):
+            self._rest.begin(is_calm=self._is_calm(now))
+            if not self._rest.sleeps:
+                self._wait(self._until_next(time.monotonic()))
         else:
             self._wait(self._trouble.pause())
 
     def _work(self, now: float) -> None:
+        self._seat.share_refusal(self._session.using)
         leave_demoted()  # an idle worker writes seldom, and would notice late
+        self._maintenance.leave_ended(now)
         if not self._trouble.is_connected or self._session.connection.connection is not self._raw:
             self._connect()
         self._settler.release(self._holding.cut_off())
@@ -220,6 +227,14 @@ class ChildLoop:
         ends = self._stopping or self._recycling.ends(self._feeder, self._maintenance)
         return ends or (self._options.drain and is_drained(self._feeder.empty_at, self._recycling.retry_due))
 
+    def _is_calm(self, now: float) -> bool:
+        """Return whether there is nothing to do but to wait for messages, and none has come for a while."""
+        if len(self._holding) or len(self._settler) or self._handover or self._async_side.unready():
+            return False
+        if self._options.drain or self._releases(now) or self._late_claims.are_expected:
+            return False
+        return self._recycling.is_settled and self._feeder.is_calm and not self._maintenance.has_more
+
     def _ends_at(self) -> float:
         return min(self._stop_deadline, self._orphan_deadline, self._replace_deadline)
 
@@ -234,14 +249,11 @@ class ChildLoop:
     def _is_replaced(self) -> bool:
         return self._replace_deadline < math.inf
 
-    def _replace_at_once(self) -> None:
-        self._replace()
-        self._handover.ring()
-
     def _replace(self) -> None:
         """Claim no more, let running handlers finish, then exit so that another child takes over."""
         if not self._is_replaced:
             self._replace_deadline = time.monotonic() + self._options.grace
+            self._handover.ring()
 
     # -- waiting ------------------------------------------------------------------------------------------
 
@@ -274,10 +286,13 @@ class ChildLoop:
         """Write the session into the worker's row; check for claims whose reply was lost."""
         self._presence.connect(held=len(self._holding))
         self._heartbeat.beat_now()
-        if self._listener is not None and self._raw is not None:
-            self._listener.relisten()
+        if is_again := self._raw is not None:
+            self._seat.wake_all()  # their sessions may have ended as well, and those that have vouch for nobody
+            if self._listener is not None:
+                self._listener.relisten()
         self._raw = self._session.connection.connection
         self._late_claims.check()
-        if self._trouble.lasts:
+        if self._trouble.lasts or is_again:
             self._maintenance.hold_rescues(time.monotonic())
+            self._maintenance.hasten()  # what the last poll found, the next claim may not have got
         self._trouble.is_connected = True

@@ -94,6 +94,11 @@ class Feeder:
         """Return whether a thread, or the event loop, could begin more than is held."""
         return have_room(self._lanes.values(), self._holding.snapshot())
 
+    @property
+    def is_calm(self) -> bool:
+        """Return whether nothing has come for a while, so that the idle poll is enough."""
+        return self._pace.is_calm and self._idle_poll.awaits_work
+
     def hurry(self) -> None:
         """Check the queues at the next turn."""
         self._is_hurried = True
@@ -122,8 +127,8 @@ class Feeder:
             return []
         unready, freed = self._unready(), self._settler.sendable()
         wants = self._wants(freed)
-        asks = self._is_hurried or news is not None
-        wants = {lane: want for lane, want in wants.items() if want > 0 and (asks or now >= lane.poll_at)}
+        until = math.inf if self._is_hurried or news is not None else -math.inf if self._idle_poll.asker else now
+        wants = {lane: want for lane, want in wants.items() if want > 0 and lane.poll_at <= until}
         if not wants:
             return []
         began = time.monotonic()
@@ -178,7 +183,7 @@ class Feeder:
         """Return for how many seconds nothing will be due here, if nothing arrives."""
         if self._suspects:
             return 0.0 if self._suspects_are_alone() else 1.0
-        if self._waits_for_suspect() or self.has_claimed_all:
+        if self._waits_for_suspect() or self.has_claimed_all or self._idle_poll.asker is not None:
             return 1.0
         loads = self._loads()
         polls = (lane.poll_at for kind, lane in self._lanes.items() if not lane.is_full(loads[kind], self._fitting))

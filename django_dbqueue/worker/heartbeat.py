@@ -14,7 +14,8 @@ from django.db import Error
 
 from django_dbqueue.databases import Claim
 from django_dbqueue.databases.statement import MAX_IDS, chunks
-from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, Presence
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_IDLE, BEAT_RESTING
+from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.sessions.apart import apart, name_refused
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements import moves_sql
@@ -22,11 +23,18 @@ from django_dbqueue.worker import last_words
 from django_dbqueue.worker.cancellations import announce_lost
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.holding import Holding
-from django_dbqueue.worker.thread_connections import discard, discard_all, forget_queries
+from django_dbqueue.worker.sleepers import Seat
+from django_dbqueue.worker.thread_connections import discard, discard_all, forget_queries, leave_ended
 from django_dbqueue.worker.worker_options import EXIT_FAILED
 
 _LONGEST_NAP: Final = 0.5
 _AFTER_TROUBLE: Final = 0.25
+_EARLY: Final = 0.9
+_WITH_A_QUESTION: Final = 0.65
+"""An asker beats for all that rest after this part of what their rows promise, so that none of them has to: earlier
+when it has just asked, if it asks seldom, so that a server is woken once for both."""
+_LONG: Final = 30.0
+"""Seconds without a statement after which the server may have ended the session."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,19 +43,20 @@ class Heartbeat(threading.Thread):
     """Beats, extends leases at a third of their length, and notices when the supervisor is gone."""
 
     def __init__(
-        self, session: DjangoSession, presence: Presence, holding: Holding, orphaned: Callable[[], None]
+        self, session: DjangoSession, presence: Presence, holding: Holding, seat: Seat, orphaned: Callable[[], None]
     ) -> None:
         super().__init__(name="dbqueue-heartbeat", daemon=True)
         self._session = session
         self._presence = presence
         self._holding = holding
+        self._seat = seat
         self._orphaned = orphaned
         self._parent = os.getppid()
         self._over = False
         self._troubles: set[str] = set()
         self._stirred = threading.Event()
         self._beat_at = 0.0
-        self._held_at = time.monotonic()
+        self._spoke_at = self._held_at = time.monotonic()
 
     def stop(self) -> None:
         """Let the thread end, and wait for it."""
@@ -106,7 +115,9 @@ class Heartbeat(threading.Thread):
     @property
     def _every(self) -> int:
         """Beat quickly while messages are held, and for a while after, so that a pause doesn't change the rhythm."""
-        return BEAT_HOLDING if time.monotonic() - self._held_at < BEAT_IDLE else BEAT_IDLE
+        if time.monotonic() - self._held_at < BEAT_IDLE:
+            return BEAT_HOLDING
+        return max(BEAT_RESTING, self._seat.beat_every) if self._seat.rests else BEAT_IDLE
 
     @property
     def _due_after(self) -> int:
@@ -116,9 +127,23 @@ class Heartbeat(threading.Thread):
     def _beat_if_due(self) -> None:
         now, held = time.monotonic(), len(self._holding)
         self._held_at = now if held else self._held_at
-        if now - self._beat_at >= self._due_after:
-            self._presence.beat(held=held, every=self._every)
-            self._beat_at = now
+        self._seat.note_beat(is_slow=self._presence.promised >= BEAT_RESTING)
+        if (vouched_at := self._seat.vouched_at) > self._beat_at:
+            self._beat_at, self._presence.promised = vouched_at, self._seat.vouched_for
+        ids, every = self._seat.vouched(), self._every
+        part = 1.0 if not ids else _EARLY
+        if ids and every > BEAT_RESTING and now - self._seat.question_at < 1.0:
+            part = _WITH_A_QUESTION
+        if now - self._beat_at < part * self._due_after:
+            return
+        if now - self._spoke_at > _LONG:
+            leave_ended(self._session.using)
+        if ids and self._presence.beat_for(ids, every=every):
+            self._seat.note_vouched(ids, now, every)
+            self._presence.promised = every
+        else:
+            self._presence.beat(held=held, every=every)
+        self._spoke_at = self._beat_at = now
 
     def _check_if_called(self) -> None:
         """Check all that is held; and once more for a claim whose reply was on its way, however late it comes.

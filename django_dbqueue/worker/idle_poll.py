@@ -5,24 +5,30 @@ It reports what there is to do; the code that does it checks again, under its ow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_dbqueue.databases import Statement
 from django_dbqueue.databases.statement import chunks
 from django_dbqueue.lanes import rates_sql
+from django_dbqueue.liveness.late_workers import BEAT_RESTING
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker import idle_poll_sql
 from django_dbqueue.worker.idle_poll_sql import (
     ADDED,
+    AFTER,
     AT_WORK,
+    BEFORE,
     EXPIRED,
     GIVEN_UP,
     LATE,
     LATE_SOON,
+    NEXT,
     PAUSED,
     RATED,
     READY,
+    WORK,
 )
 
 _TOGETHER: Final = 100
@@ -30,6 +36,14 @@ _TOGETHER: Final = 100
 _RATED_AT_MOST: Final = 100_000
 _KNOWN: Final = 30
 """Priorities remembered per queue; beyond that the memory is cleared, and each is learnt again as it is met."""
+
+
+class Fleet(NamedTuple):
+    """How many other supervisors rest on the same queues, before and after one's own; whether anybody has messages."""
+
+    before: int
+    after: int
+    works: bool
 
 
 class IdlePoll:
@@ -48,6 +62,11 @@ class IdlePoll:
         """'' if operators have added no schedules, else a text that changes with them."""
         self.awaits_work = False
         """Set by the claimer: the last claim left nothing, so the next poll asks for ready messages too."""
+        self.asker: int | None = None
+        """The worker's id while it asks for all children of its supervisor: then polls ask for the fleet, too."""
+        self.fleet = Fleet(0, 0, works=False)
+        self.knows_next = False
+        """Set by whoever rests for long: then an asker's polls ask when something is due next, too."""
 
     def poll(self, here: str, *, soon: float) -> None:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
@@ -68,7 +87,12 @@ class IdlePoll:
                 idle_poll_sql.late(server, LATE, here, 0.0),
                 idle_poll_sql.late(server, LATE_SOON, here, soon),
             ]
+        if self.asker is not None:
+            parts.append(idle_poll_sql.fleet(server, here, ",".join(self._queues), self.asker, BEAT_RESTING))
+            if self.knows_next:
+                parts += [*self._next(READY), *self._next(EXPIRED), idle_poll_sql.next_open(server)]
         self._seen = self._ask(parts)
+        self.fleet = Fleet(self._number(BEFORE), self._number(AFTER), works=self._saw(WORK))
         self.added = next(iter(self._seen.get(ADDED, ())), "")
         self._news = self._seen.get(READY, set()) if self.awaits_work else None
         queues = self._seen.get(RATED, ())
@@ -88,6 +112,14 @@ class IdlePoll:
         """Return what ``ready`` would, as the last full poll saw it, once; None if it didn't ask or there was none."""
         news, self._news = self._news, None
         return news
+
+    def renew_news(self) -> None:
+        """Ask again for what ``take_news`` is to return, if it would return anything: something has been released.
+
+        Dropping it would not do: who asks for all claims by nothing else, and somebody may be late at every poll.
+        """
+        if self._news is not None:
+            self._news = self.ready()
 
     @property
     def closed(self) -> set[str]:
@@ -115,20 +147,38 @@ class IdlePoll:
         """Return whether a worker's beat will be late soon, unless it arrives."""
         return self._saw(LATE_SOON)
 
+    @property
+    def saw_movement(self) -> bool:
+        """Return whether anything is due or somebody has messages, so that more may come soon."""
+        is_due = self._seen.get(READY, set()) - self.closed or self._saw(EXPIRED) or self._saw(GIVEN_UP)
+        return bool(is_due) or self._saw(LATE) or self.fleet.works
+
+    @property
+    def next_due(self) -> float:
+        """Return in how many seconds something was due next at the last poll that planned ahead; infinite: nothing."""
+        return min((int(each) / 1_000_000 for each in self._seen.get(NEXT, ())), default=math.inf)
+
     def _saw(self, fact: str) -> bool:
         return fact in self._seen
+
+    def _number(self, fact: str) -> int:
+        return int(next(iter(self._seen.get(fact, ())), 0))
 
     def _due(self, fact: str) -> Iterable[Statement]:
         here = self._session.server
         for queue in self._queues:
             yield from idle_poll_sql.due(here, fact, queue, self._known.get((fact, queue), []))
 
+    def _next(self, fact: str) -> Iterable[Statement]:
+        for queue in self._queues:
+            yield from idle_poll_sql.next_due(self._session.server, fact, queue, self._known.get((fact, queue), []))
+
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
         """Return, by fact, the names for which it holds."""
         seen: dict[str, set[str]] = {}
         for some in chunks(parts, _TOGETHER):
             for fact, name, priority in self._session.fetch(idle_poll_sql.together(some)):
-                seen.setdefault(fact, set()).add(str(priority) if fact == ADDED else name)
+                seen.setdefault(fact, set()).add(name or str(priority))
                 if fact in (READY, EXPIRED):
                     self._learn((fact, name), int(priority))
         return seen

@@ -14,6 +14,7 @@ from django_dbqueue.databases.statement import Statement
 from django_dbqueue.states.table import LIVE
 from django_dbqueue.statuses import NEW, RUNNING
 from django_dbqueue.streams import stream_claims_sql
+from django_dbqueue.worker.sleepers import SIBLINGS
 
 READY: Final = "ready"
 EXPIRED: Final = "expired"
@@ -24,6 +25,10 @@ RATED: Final = "rated"
 ADDED: Final = "added"
 LATE: Final = "late"
 LATE_SOON: Final = "late soon"
+BEFORE: Final = "before"
+AFTER: Final = "after"
+WORK: Final = "work"
+NEXT: Final = "next"
 _DUE: Final = {READY: NEW, EXPIRED: RUNNING}
 
 
@@ -57,12 +62,35 @@ def _between(server: Server, fact: str, queue: str, low: int | None, high: int |
     return _stretch(server, fact, queue, f"{where} ORDER BY priority DESC", params)
 
 
-def _stretch(server: Server, fact: str, queue: str, where: str, params: tuple[int, ...]) -> Statement:
+def _stretch(
+    server: Server, fact: str, queue: str, where: str, params: tuple[int, ...], *, shown: str = ""
+) -> Statement:
+    shown = shown or f"'{fact}' AS fact, queue AS name, priority"
     return Statement(
-        f"SELECT * FROM (SELECT '{fact}' AS fact, queue AS name, priority "
+        f"SELECT * FROM (SELECT {shown} "
         f"FROM {server.message}{server.use[Index.CLAIM]} WHERE queue = %s AND status = '{_DUE[fact]}' "
         f"AND {where} LIMIT 1) AS stretch",
         (queue, *params),
+    )
+
+
+def next_due(server: Server, fact: str, queue: str, known: Sequence[int]) -> Iterator[Statement]:
+    """NEXT: microseconds until a row that is READY or EXPIRED later, for each of these priorities."""
+    until = f"{server.microseconds.format('available_at')} - {server.clock_us}"
+    for priority in known:
+        where = f"priority = %s AND available_at > {server.now} ORDER BY available_at"
+        yield _stretch(
+            server, fact, queue, where, (priority,), shown=f"'{NEXT}' AS fact, '' AS name, {until} AS priority"
+        )
+
+
+def next_open(server: Server) -> Statement:
+    """NEXT: microseconds until a pause ends."""
+    until = f"{server.microseconds.format('MIN(paused_until)')} - {server.clock_us}"
+    return Statement(
+        f"SELECT '{NEXT}' AS fact, '' AS name, {until} AS priority FROM {server.queue} "
+        f"WHERE is_paused AND paused_until > {server.now} HAVING COUNT(*) > 0",
+        (),
     )
 
 
@@ -113,4 +141,20 @@ def late(server: Server, fact: str, here: str, seconds: float) -> Statement:
         f"SELECT * FROM (SELECT '{fact}' AS fact, '' AS name, 0 AS priority FROM {server.worker} "
         f"WHERE server = %s AND late_at < {server.plus(server.now, '%s')} LIMIT 1) AS tardy",
         (here, seconds),
+    )
+
+
+def fleet(server: Server, here: str, queues: str, worker_id: int, slowly: int) -> Statement:
+    """BEFORE and AFTER: how many other supervisors have children that rest on these queues; WORK: others have messages.
+
+    ``worker_id`` is one's own. ``slowly``: rows of children that rest promise so many seconds or more. Those whose
+    session is not proven, behind a pooler, are of a server that isn't known, and count.
+    """
+    own = worker_id // SIBLINGS * SIBLINGS
+    return Statement(
+        f"SELECT CASE WHEN beat_every = 1 THEN '{WORK}' WHEN id < {own} THEN '{BEFORE}' ELSE '{AFTER}' END AS fact, "
+        f"'' AS name, COUNT(DISTINCT id - id %% {SIBLINGS}) AS priority FROM {server.worker} "
+        f"WHERE server IN (%s, '') AND late_at >= {server.now} AND ((beat_every = 1 AND id <> {worker_id}) OR "
+        f"(beat_every >= %s AND queues = %s AND (id < {own} OR id >= {own + SIBLINGS}))) GROUP BY 1",
+        (here, slowly, queues),
     )

@@ -17,7 +17,7 @@ from django.db import Error
 from django_dbqueue.insight.counter import BEHIND, Counter
 from django_dbqueue.models import Worker
 from django_dbqueue.models.fields import clock
-from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import beating
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.shutdown import StopSignals
 from django_dbqueue.worker.worker_options import WorkerOptions
@@ -50,7 +50,7 @@ def count_what_ended(
 def _count(session: DjangoSession, gives_up: Callable[[], bool]) -> None:
     now = clock(session.using)
     moment = now + _RESOLUTION
-    if Worker.objects.using(session.using).filter(beat_at__gte=now - ALIVE_WITHIN).exists():
+    if Worker.objects.using(session.using).filter(beating(now)).exists():
         while clock(session.using) < moment + BEHIND and not gives_up():
             time.sleep(_AWHILE)
     if not gives_up():

@@ -26,6 +26,7 @@ from django_dbqueue.steps.step_rows import StepWalk
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.idle_poll import IdlePoll
 from django_dbqueue.worker.keepers import Keepers
+from django_dbqueue.worker.thread_connections import leave_ended
 
 CHECK_EVERY: Final = 0.9
 """Seconds between checks for anything to do, in one statement; what arrives starts within a second."""
@@ -52,6 +53,9 @@ SETTLED_FIRST: Final = 3.0
 WORKER_ROWS_KEPT: Final = 86_400.0
 """Seconds after which a worker's row that nobody could judge is deleted."""
 
+LONG: Final = 30.0
+"""Seconds without a statement after which the server may have ended the session."""
+
 Result = TypeVar("Result")
 
 ERRORS_KNOWN: Final = 1_000
@@ -73,7 +77,7 @@ class Maintenance:
         self._queues = queues
         self._guardian = Guardian(session)
         self.idle_poll = IdlePoll(session, queues, conf.get("OPERATIONS_QUEUE"))
-        self._check_at = 0.0
+        self._check_at = self._checked_at = 0.0
         self._rescue_from = 0.0
         self._to_do: list[Callable[[], object]] = []
         self._tidy_at = None if board is None else board.tidies_at
@@ -92,6 +96,28 @@ class Maintenance:
         self.has_ended_something = False
         """Set by the worker: there is something to count."""
         self._had_ended_something = False
+        self.has_more = False
+        """Whether the last turns have left something of what is done for all."""
+        self.until_turn: Callable[[], float] | None = None
+        """Set while this worker asks for all that rest: in how many seconds it asks again, once it has asked."""
+        self.spread = 1.0
+        """How many times less often it does what is to be done once for all."""
+
+    def wake(self, now: float) -> None:
+        """Check at once after a sleep. What is done for all, others have done: no message waits for that now."""
+        self._check_at = 0.0
+        self._keep_at = _not_at_once(self._keep_at, now, KEEP_EVERY)
+        self._tidy_at = _not_at_once(self._tidy_at, now, TIDY_EVERY)
+        self._count_at = _not_at_once(self._count_at, now, COUNT_EVERY)
+
+    def leave_ended(self, now: float) -> None:
+        """Close the connection, before anything is due, if the server has ended it since the last check long ago."""
+        if now - self._checked_at > LONG and self.is_due(now):
+            leave_ended(self._session.using)
+
+    def hasten(self, moment: float = 0.0) -> None:
+        """Check by then, or at once."""
+        self._check_at = min(self._check_at, moment)
 
     @property
     def is_judging(self) -> bool:
@@ -106,12 +132,13 @@ class Maintenance:
     def run(self, now: float) -> None:
         """Do what is due."""
         if now >= self._check_at:
-            self._check_at = now + self._check(
-                now
-            )  # if it fails, nothing is claimed until it is known which queues are paused
-        while self._to_do:
-            _go_on(self._to_do.pop(0))
-            self.idle_poll.take_news()  # what it released is ready now, and was not when we checked
+            # if it fails, nothing is claimed until it is known which queues are paused
+            self._check_at = now + self._check(now)
+            self._checked_at = now
+        if self._to_do:
+            while self._to_do:
+                _go_on(self._to_do.pop(0))
+            self.idle_poll.renew_news()  # what was released is ready now, and was not when we checked
         if self._guardian.suspects:
             self._check_at = min(self._check_at, now + RECHECK_AFTER)
         _go_on(partial(self._count, now))
@@ -119,10 +146,11 @@ class Maintenance:
         if self._tidy_at is None:  # spread over the minute, so that workers started together don't meet
             self._tidy_next(now + random.uniform(0.2, 1.0) * TIDY_EVERY)
         elif now >= self._tidy_at:
-            self._tidy_next(now + TIDY_EVERY)
+            self._tidy_next(now + TIDY_EVERY)  # should it fail
             began = time.monotonic()
-            if self._tidy():
-                self._tidy_next(now + min(TIDY_EVERY, max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))))
+            self.has_more = self._tidy()
+            soon = max(1.0, ARCHIVE_SHARE * (time.monotonic() - began))
+            self._tidy_next(now + (min(soon, TIDY_EVERY) if self.has_more else TIDY_EVERY * self.spread))
 
     def _tidy_next(self, moment: float) -> None:
         """Tidy then; the next child in this place does, if this one lives for less than a minute."""
@@ -152,7 +180,8 @@ class Maintenance:
             self._guardian.check: may_rescue and (idle_poll.saw_late_workers or self._guardian.suspects),
         }
         self._to_do += [act for act, wanted in found.items() if wanted and act not in self._to_do]
-        return CHECK_SOONER if idle_poll.expects_late_workers else CHECK_EVERY
+        every = CHECK_EVERY if self.until_turn is None else self.until_turn()
+        return min(every, CHECK_SOONER) if idle_poll.expects_late_workers else every
 
     def _rescue(self) -> None:
         rescue.rescue(Message, self._session, self.idle_poll.expired)
@@ -174,7 +203,7 @@ class Maintenance:
         self.has_ended_something = False
         rest = COUNT_SHARE * (time.monotonic() - began)
         self._count_soon_at = now + max(COUNT_SOON, rest)
-        self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY)
+        self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY * self.spread)
 
     def _keep(self, now: float) -> None:
         """Look after the groups of all, if it is time; the first time soon, for an earlier worker may have died."""
@@ -183,7 +212,7 @@ class Maintenance:
         if now < self._keep_at:
             return
         self._keep_at, began = now + KEEP_EVERY, time.monotonic()
-        rest = 1.0 if self._keepers.turn() else KEEP_EVERY
+        rest = 1.0 if self._keepers.turn() else KEEP_EVERY * self.spread
         self._keep_at = now + max(rest, KEEP_SHARE * (time.monotonic() - began))
 
     def _tidy(self) -> bool:
@@ -217,6 +246,11 @@ class Maintenance:
         self._failures_after = expired_rows.forget_failures(
             self._session, age=conf.get("EVENT_RETENTION"), after=self._failures_after, left=self._left["Failure"]
         )
+
+
+def _not_at_once(at: float | None, now: float, every: float) -> float | None:
+    """Return when to do what is due at this time: a little later if that has passed."""
+    return at if at is None or at > now else now + random.uniform(0.0, 0.2) * every
 
 
 def _go_on(task: Callable[[], Result]) -> Result | None:

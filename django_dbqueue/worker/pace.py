@@ -53,11 +53,16 @@ class Pace:
         """Note a check that took ``cost`` seconds and found nothing. The cheapest recent one counts: others waited."""
         self._costs.append(cost)
 
+    @property
+    def is_calm(self) -> bool:
+        """Return whether the idle poll is enough."""
+        return time.monotonic() - self._worked_at > LATELY
+
     def next(self) -> float:
         """Return the delay, less up to a quarter at random."""
-        idle = time.monotonic() - self._worked_at
-        if idle > LATELY:
+        if self.is_calm:
             return ENOUGH
+        idle = time.monotonic() - self._worked_at
         cost = min(self._costs, default=0.0)
         return max(FASTEST, idle / SHARE, cost * COST_SHARE) * random.uniform(0.75, 1.0)
 
@@ -89,6 +94,8 @@ class Listener(threading.Thread):
         self._queues = frozenset(queues)
         self._wake = wake
         self._over = threading.Event()
+        self.hears = False
+        """Whether a notice has arrived on this connection: some poolers let it listen, and send none."""
         self._reader, self._writer = os.pipe()
 
     @classmethod
@@ -117,12 +124,14 @@ class Listener(threading.Thread):
         while not self._over.is_set():
             connection = self._session.connection
             try:
+                self.hears = False
                 with connection.cursor() as cursor:
                     cursor.execute("LISTEN django_dbqueue")
                 backoff.reset()
                 self._listen(connection.connection)
                 discard(self._session.using)
             except Exception as error:
+                self.hears = False
                 logger.debug("the listener lost its connection: %s", error)
                 discard(self._session.using)
                 self._over.wait(backoff.next())
@@ -131,7 +140,9 @@ class Listener(threading.Thread):
     def _listen(self, raw: Any) -> None:
         """Sleep until the server, or another thread, sends something: it costs nothing while nothing is sent."""
         while True:
-            if any(notify.payload in self._queues for notify in raw.notifies(timeout=0)):
+            payloads = {notify.payload for notify in raw.notifies(timeout=0)}
+            self.hears = self.hears or bool(payloads)
+            if not self._queues.isdisjoint(payloads):
                 self._wake()
             if self._reader in wait([raw.fileno(), self._reader]):
                 os.read(self._reader, 1)

@@ -89,6 +89,11 @@ class Recycling:
         return self._predecessor is None or self._predecessor.retirement is Retirement.HAS_ENDED
 
     @property
+    def is_settled(self) -> bool:
+        """Return whether neither this child nor a predecessor is about to end."""
+        return self.exit_code is None and self.is_alone
+
+    @property
     def retry_due(self) -> float:
         """Return when the last retry is due that this child or its predecessor caused, by the monotonic clock."""
         return max(board.retry_due for board in (self._board, self._predecessor) if board is not None)

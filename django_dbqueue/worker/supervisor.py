@@ -18,7 +18,6 @@ from typing import Final
 from django.db import Error
 
 from django_dbqueue.consumers.registry import Consumer
-from django_dbqueue.databases.statement import new_token
 from django_dbqueue.worker.aftermath import StillLocked, how_ended, settle_after
 from django_dbqueue.worker.board import COUNTERS, Board, Retirement
 from django_dbqueue.worker.child import be_child
@@ -28,6 +27,7 @@ from django_dbqueue.worker.late_claims import LATE_CLAIM, release_unknown
 from django_dbqueue.worker.places import Child, ChildPlace, end_the_broken, end_the_overdue
 from django_dbqueue.worker.probe_file import LivenessFile
 from django_dbqueue.worker.shutdown import StopSignals
+from django_dbqueue.worker.sleepers import Sleepers
 from django_dbqueue.worker.thread_connections import discard, discard_all
 from django_dbqueue.worker.worker_options import (
     EXIT_CUT_OFF,
@@ -73,6 +73,7 @@ class Supervisor:
         self._consumers = consumers
         self._queues = tuple(consumers)
         self._progress = progress
+        self._sleepers = Sleepers(options.processes)
         self._places = [ChildPlace(index, options.share(index)) for index in range(options.processes)]
         self._totals = dict.fromkeys(COUNTERS, 0)
         self._aftermaths: list[tuple[Child, str, bool]] = []
@@ -146,12 +147,12 @@ class Supervisor:
             board.expect_retry(self._retry_due)
             board.tidies_at = None if place.board is None else place.board.tidies_at
             board.unserved_named = max(self._unserved_named, 0 if predecessor is None else predecessor.unserved_named)
-            worker_id, started_at = new_token(), time.monotonic()
+            seat, started_at = self._sleepers.seat(place.index), time.monotonic()
             process = ChildProcess(
                 target=be_child,
                 args=(self._options, self._consumers, board, stop),
                 kwargs={
-                    "worker_id": worker_id, "index": place.index, "share": place.share, "predecessor": predecessor,
+                    "seat": seat, "index": place.index, "share": place.share, "predecessor": predecessor,
                 },
                 name=f"dbqueue-{place.index}",
             )  # fmt: skip
@@ -161,7 +162,7 @@ class Supervisor:
             place.start_at = time.monotonic() + delay
             logger.error("can't start child %s, trying again in %.1f s: %s", place.index, delay, error)
             return
-        place.board, place.child = board, Child(place.index, process, board, worker_id, started_at)
+        place.board, place.child = board, Child(place.index, process, board, seat.worker_id, started_at)
 
     # -- watching -----------------------------------------------------------------------------------------
 
@@ -196,6 +197,7 @@ class Supervisor:
         child.process = None
         board.mark_overdue(time.monotonic())
         board.note_retirement(Retirement.HAS_ROOM)
+        self._sleepers.end(child.worker_id)
         crashed = not board.is_leaving
         if child is place.child:
             place.child = None

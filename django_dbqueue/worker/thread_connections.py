@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
+from multiprocessing.connection import wait
 from typing import Any
 
 from django.db import connections
@@ -109,6 +110,18 @@ def leave_demoted() -> None:
     for connection in connections.all(initialized_only=True) if REFUSED_AT else ():
         if is_demoted(connection):
             discard(connection.alias)
+
+
+def leave_ended(alias: str) -> None:
+    """Close this thread's connection if the server has ended its session: nobody has used it for long.
+
+    Where the driver shows its socket, it costs no statement while the server has sent nothing unasked.
+    """
+    connection = connections[alias]
+    if (raw := connection.connection) is None or (hasattr(raw, "fileno") and not wait([raw.fileno()], 0)):
+        return
+    if not connection.is_usable():
+        discard(alias)
 
 
 def close_raw(connection: BaseDatabaseWrapper) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from django_dbqueue.models.schedule import ScheduleNow
 
 CHECK_EVERY: Final = 5.0
-"""Seconds after which a worker checks in any case: clocks are set, and rows change."""
+AT_REST: Final = 60.0
+"""Seconds after which a worker checks in any case, unless it rests longer: clocks are set, and rows change."""
 RECHECK_AFTER: Final = 1.0
 """Seconds until the next check if another worker holds the row, or a schedule has just begun."""
 MISSED_AFTER: Final = timedelta(seconds=60)
@@ -45,6 +46,8 @@ class Timetable:
         self._warned: set[tuple[str, datetime]] = set()
         self._check_at = 0.0
         self._seen_added = ""
+        self.at_most = CHECK_EVERY
+        """Seconds after which it checks in any case."""
         self.added = ""
         """'' if operators have added no schedules, else a text that changes with them, as the idle poll has it."""
         self._read: dict[str, tuple[object, Plan | None]] = {}
@@ -56,6 +59,10 @@ class Timetable:
         if self._runs_any and now >= self._check_at:
             self._check_at = now + RECHECK_AFTER  # in case it fails
             self._check_at = now + self._check()
+
+    def hasten(self) -> None:
+        """Check at the next turn: an operator may have changed something."""
+        self._check_at = 0.0
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due, as far as is known; infinite without schedules."""
@@ -74,7 +81,7 @@ class Timetable:
         waits = [self._see_to(plan, rows.pop(plan.name, None)) for plan in self._plans]
         self._read = {name: read for name, read in self._read.items() if name in rows}
         waits += [self._see_to_added(row) for row in rows.values()]
-        return min(waits, default=CHECK_EVERY)
+        return min(waits, default=self.at_most)
 
     def _see_to(self, plan: Plan, row: ScheduleNow | None) -> float:
         if row is None:
@@ -88,7 +95,7 @@ class Timetable:
 
     def _see_to_added(self, row: ScheduleNow) -> float:
         plan = self._plan_of(row)
-        return CHECK_EVERY if plan is None else self._advance(plan, row, declared_at=row.declared_at)
+        return self.at_most if plan is None else self._advance(plan, row, declared_at=row.declared_at)
 
     def _plan_of(self, row: ScheduleNow) -> Plan | None:
         """Return what an operator's schedule enqueues, read once; None if this worker can't read it."""
@@ -116,14 +123,14 @@ class Timetable:
         """Enqueue what is due; return for how many seconds nothing more will be."""
         if row.is_disabled:
             self._rows.confirm(plan, row, declared_at=declared_at)
-            return CHECK_EVERY
+            return self.at_most
         if row.last_due - row.db_now > TOLERANCE:
             self._warn_beyond_clock(plan, row)
         due = plan.cron.after(row.last_due)
         if due is not None and due <= row.db_now:
             return 0.0 if self._fire(plan, row, first=due) else RECHECK_AFTER
         self._rows.confirm(plan, row, declared_at=declared_at)
-        return CHECK_EVERY if due is None else min(float((due - row.db_now).total_seconds()), CHECK_EVERY)
+        return self.at_most if due is None else min(float((due - row.db_now).total_seconds()), self.at_most)
 
     def _see_to_another_definition(self, plan: Plan, row: ScheduleNow) -> float:
         """Let the later start win, so that two versions don't overwrite each other forever.
@@ -133,7 +140,7 @@ class Timetable:
         was_later = self._declared_at <= row.declared_at <= row.db_now + TOLERANCE
         if was_later and not row.was_seen_long_ago(ABANDONED_AFTER):
             self._warn_overruled(plan, row)
-            return CHECK_EVERY
+            return self.at_most
         if self._rows.redeclare(plan, row, declared_at=self._declared_at):
             logger.info(
                 "schedule %s has changed and starts over: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone

@@ -14,6 +14,7 @@ from django_dbqueue.consumers.registry import registered
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import unserved
 from django_dbqueue.worker.board import Board
+from django_dbqueue.worker.sleepers import Seat
 from django_dbqueue.worker.thread_connections import discard_all
 
 CHECK_EVERY: Final = 30.0
@@ -31,10 +32,11 @@ class UnservedQueues(threading.Thread):
     Its session is open only during a check.
     """
 
-    def __init__(self, session: DjangoSession, board: Board) -> None:
+    def __init__(self, session: DjangoSession, board: Board, seat: Seat) -> None:
         super().__init__(name="dbqueue-strays", daemon=True)
         self._session = session
         self._board = board
+        self._seat = seat
         self._named: set[str] = set()
         self._over = threading.Event()
 
@@ -47,10 +49,10 @@ class UnservedQueues(threading.Thread):
         rest = 0.0
         while not self._over.wait(rest) and not self._board.retirement:
             began = time.monotonic()
-            rest = CHECK_EVERY
+            rest = CHECK_EVERY * self._seat.spread
             try:
                 self._check()
-                rest = max(CHECK_EVERY, SHARE * (time.monotonic() - began))
+                rest = max(rest, SHARE * (time.monotonic() - began))
             except Error as error:  # the time was spent waiting
                 logger.debug("can't look for queues without consumers: %s", error)
             finally:

@@ -59,6 +59,8 @@ class WorkerOptions:
     child_max_messages: int | None = None
     child_max_rss: int | None = None
     """Bytes."""
+    idle_interval: float | None = None
+    """Seconds between the questions of all workers that have nothing to do."""
     liveness_file: Path | None = None
     """What is touched while every child's loop turns."""
     is_reloaded: bool = False

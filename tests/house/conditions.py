@@ -25,7 +25,7 @@ THEIR_OWN = {
     "statements/steps_sql.py": (1, "a move keeps what is parked parked"),
     "streams/stream_messages_sql.py": (1, "the fence of what a stream sets free"),
     "testing/run.py": (1, "how far a test lets time go on"),
-    "worker/idle_poll_sql.py": (2, "the ranges in which a claim would find something"),
+    "worker/idle_poll_sql.py": (3, "the ranges in which a claim would find something, now or later"),
 }
 """How often a file compares a status or a due time other than as the table of states does; and why."""
 COMPARED = (

@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_IDLE
 from django_dbqueue.models import Message, MessageEvent, Worker
 from django_dbqueue.models.fields import DbNow
 from tests.process.accounts import plain_account

@@ -41,6 +41,8 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    time = monotonic
+
 
 class Turns:
     """Maintenance and feeding of a worker whose handlers never begin."""
@@ -48,9 +50,10 @@ class Turns:
     def __init__(self, clock: Clock, *others: Consumer, batch: int = 400) -> None:
         self.clock = clock
         self.unready: frozenset[str] = frozenset()
+        self.after_each: Callable[[], object] = lambda: None
         consumers = {each.queue: each for each in (Consumer(QUEUE, lambda _message: None), *others)}
         queues = tuple(consumers)
-        options = WorkerOptions(
+        self.options = options = WorkerOptions(
             session_of("default"),
             queues,
             datetime.now(UTC),
@@ -86,6 +89,7 @@ class Turns:
         while (now := self.clock.now) < began + seconds:
             self.maintenance.run(now)
             self.feed()
+            self.after_each()
             if until():
                 break
             self.clock.now += max(0.001, min(self.feeder.until_next(now), self.maintenance.until_next(now)))

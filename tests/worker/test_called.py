@@ -11,7 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_dbqueue.consumers import registry
-from django_dbqueue.liveness.presence import BEAT_HOLDING, Presence
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING
+from django_dbqueue.liveness.presence import Presence
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.worker.board import Board

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.liveness.presence import BEAT_HOLDING, BEAT_IDLE, SLACK
+from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_IDLE
+from django_dbqueue.liveness.presence import SLACK
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.sleepers import Sleepers
 from tests.worker.clock import Clock
 
 
@@ -32,7 +34,7 @@ class Row:
 def test_who_turns_to_slow_beats_keeps_the_promise_of_a_quick_one_first(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     row: Any = Row(clock)
-    heartbeat = Heartbeat(DjangoSession("default"), row, Holding(Board(1)), orphaned=lambda: None)
+    heartbeat = Heartbeat(DjangoSession("default"), row, Holding(Board(1)), Sleepers(1).seat(0), orphaned=lambda: None)
     for _ in range(60 * 50):
         heartbeat._beat_if_due()
         clock.now += timedelta(milliseconds=20).total_seconds()

@@ -29,7 +29,7 @@ from django_dbqueue.management.console import (
 from django_dbqueue.management.torture_report import as_text
 from django_dbqueue.models import Message, Worker
 from django_dbqueue.models.fields import DbNow
-from django_dbqueue.models.worker_row import ALIVE_WITHIN
+from django_dbqueue.models.worker_row import ALIVE_WITHIN, beating
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.testing.torture import rack
 from django_dbqueue.testing.torture.faults import FAULTS, SESSION
@@ -103,7 +103,7 @@ class Command(ConsoleCommand):
             sys.exit(EXIT_WRONG)
 
     def _clean_up(self, alias: str, scratch: Scratch, *, as_json: bool) -> None:
-        if scratch.workers(alias).filter(beat_at__gt=DbNow() - ALIVE_WITHIN).exists():
+        if scratch.workers(alias).filter(beating(DbNow())).exists():
             raise CommandError(
                 _("Nothing was deleted: workers of %(name)s were alive in the last %(seconds)d seconds.")
                 % {"name": scratch.name, "seconds": ALIVE_WITHIN.seconds},
@@ -162,7 +162,7 @@ def _check_database(alias: str) -> None:
 
 def _signs_of_production(alias: str) -> list[str]:
     signs = [] if settings.DEBUG else [_("DEBUG is off")]
-    alive = Worker.objects.using(alias).filter(beat_at__gt=DbNow() - ALIVE_WITHIN).count()
+    alive = Worker.objects.using(alias).filter(beating(DbNow())).count()
     if alive:
         signs.append(_("workers are serving its queues (%(count)d processes)") % {"count": alive})
     return signs

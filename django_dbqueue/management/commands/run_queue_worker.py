@@ -25,7 +25,7 @@ from django_dbqueue.consumers.registry import largest_batch
 from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule, SchedulesNotInstalled
-from django_dbqueue.management.common_options import chosen_alias, lease, seconds, size, unreadable, whole
+from django_dbqueue.management.common_options import chosen_alias, interval, lease, seconds, size, unreadable, whole
 from django_dbqueue.models import Message
 from django_dbqueue.models.fields import clock
 from django_dbqueue.schedules.declarations import Plan
@@ -90,6 +90,12 @@ class Command(BaseCommand):
     def _add_surroundings(self, parser: ArgumentParser) -> None:
         """Add what doesn't change how messages are handled."""
         parser.add_argument(
+            "--idle-interval",
+            type=interval,
+            help="seconds between the questions of all workers that have had nothing to do for a while (default: 0.5, "
+            "or 20 where NOTIFY wakes them)",
+        )
+        parser.add_argument(
             "--liveness-file",
             type=Path,
             help="for probes: a file whose time is when the slowest child's loop last turned",
@@ -140,6 +146,7 @@ class Command(BaseCommand):
             max_messages=given["max_messages"],
             child_max_messages=given["child_max_messages"],
             child_max_rss=given["child_max_rss"],
+            idle_interval=given["idle_interval"],
             liveness_file=given["liveness_file"],
             is_reloaded=given["reload"],
         )
@@ -149,8 +156,7 @@ class Command(BaseCommand):
         began = time.monotonic()
         with _progress(options) as show:
             shown = reload.ends_with_its_parent(show) if options.is_reloaded else show
-            supervisor = Supervisor(options, chosen, progress=shown)
-            code = supervisor.run()
+            code = (supervisor := Supervisor(options, chosen, progress=shown)).run()
         self._sum_up(supervisor.totals, time.monotonic() - began)
         if code:
             sys.exit(code)

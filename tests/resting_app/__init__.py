@@ -1,0 +1,1 @@
+"""An app whose worker's children rest after a second without work, for tests alone."""
