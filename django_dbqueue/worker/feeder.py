@@ -260,10 +260,8 @@ class Feeder:
         """Let what a claim has taken along follow its heads; return it."""
         along: list[Delivery] = []
         for head in heads:
-            behind = [
-                Delivery(each, head.session, head.consumer, head.options, self._idle_poll.rated)
-                for each in followers.get(head.claim.id, ())
-            ]
+            own = head.session, head.consumer, head.options, self._idle_poll.rated
+            behind = [Delivery(each, *own) for each in followers.get(head.claim.id, ())]
             if behind:
                 shared = Followers(behind)
                 for each in (head, *behind):

@@ -19,6 +19,7 @@ from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.heartbeat import Heartbeat
 from django_dbqueue.worker.holding import Holding
+from django_dbqueue.worker.sleepers import Sleepers
 from tests.factories import QUEUE, as_claimed, held
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +34,7 @@ class Child:
         session = DjangoSession("default")
         self.presence = Presence(session, NUMBER, [QUEUE], 1)
         self.holding = Holding(Board(4))
-        self.heartbeat = Heartbeat(session, self.presence, self.holding, orphaned=lambda: None)
+        self.heartbeat = Heartbeat(session, self.presence, self.holding, Sleepers(1).seat(0), orphaned=lambda: None)
         self.presence.connect(held=0)
 
     def hold(self, message: Message, *, began_at: float = math.inf) -> Delivery:
