@@ -89,12 +89,12 @@ class Page:
 
     def tab_to(self, selector: str) -> Any:
         """Walk by the Tab key to an element; fail when the keyboard can't get there."""
-        wanted = self.find(selector)
-        focus = self.driver.switch_to.active_element
+        self.find(selector)
         for _ in range(120):
-            if focus == wanted:
-                return wanted
-            focus = self.press(Keys.TAB)
+            # Asked anew each time: a page that refreshes itself has other elements by and by
+            if self.driver.execute_script("return document.activeElement.matches(arguments[0])", selector):
+                return self.driver.switch_to.active_element
+            self.press(Keys.TAB)
         raise AssertionError(f"Tab never reaches {selector}")
 
     def wait_for_focus(self, selector: str) -> None:

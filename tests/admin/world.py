@@ -121,7 +121,7 @@ def _values(model: type[models.Model], text: str, index: int, now: datetime) -> 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
     for field in model._meta.concrete_fields:
-        if not isinstance(field, models.AutoField | models.BigAutoField):
+        if not (field.generated or isinstance(field, models.AutoField | models.BigAutoField)):
             yield field
 
 

@@ -126,8 +126,16 @@ async def _in_thread(message: Message, what: dict[str, Any]) -> None:
     await asyncio.to_thread(work)
 
 
+_waiting: list[asyncio.Future[None]] = []
+"""What others wait for that are to be ready, and no more, when somebody forks."""
+
+
 async def _fork(message: Message, what: dict[str, Any]) -> None:
-    """Fork by hand; the copy awaits something, or returns at once."""
+    """Let those go on that wait for it, and fork by hand before they do; the copy awaits something, or returns."""
+    while len(_waiting) < what["others"]:
+        await asyncio.sleep(0.001)
+    for future in _waiting:
+        future.set_result(None)
     if pid := os.fork():
         _, status = await asyncio.to_thread(os.waitpid, pid, 0)
         note("waited", message, status=os.waitstatus_to_exitcode(status))
@@ -135,6 +143,11 @@ async def _fork(message: Message, what: dict[str, Any]) -> None:
     if what["then"] == "await":
         await asyncio.sleep(0.01)
         note("copy went on", message)
+
+
+async def _wait_for_the_fork(_message: Message, _what: dict[str, Any]) -> None:
+    _waiting.append(asyncio.get_running_loop().create_future())
+    await _waiting[-1]
 
 
 async def _ok(_message: Message, _what: dict[str, Any]) -> None:
@@ -159,6 +172,7 @@ _DEEDS: dict[str, Callable[[Message, dict[str, Any]], Coroutine[Any, Any, None]]
     "exit in a task": _exit_in_a_task,
     "in thread": _in_thread,
     "fork": _fork,
+    "wait for the fork": _wait_for_the_fork,
 }
 
 

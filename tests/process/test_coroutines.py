@@ -182,7 +182,7 @@ def test_the_lease_of_a_coroutine_that_swallows_its_cancellation_is_extended_no_
 ) -> None:
     stubborn = send("coroutines-timed", do="swallow")
     keeping = send(do="until", file=str(tmp_path / "gate"))  # keeps the child alive until the end of its grace
-    worker = start_worker("--queues", f"coroutines-timed,{QUEUE}", "--grace", "50")
+    worker = start_worker("--queues", f"coroutines-timed,{QUEUE}", "--grace", "3600")
     worker.wait_for("begin", keeping.pk)
     worker.wait_for_output("swallows its cancellation")
     other = start_worker("--queues", "coroutines-timed")
@@ -274,11 +274,12 @@ def test_a_message_is_settled_only_after_what_its_threads_do_for_it(
 def test_the_copy_of_a_coroutine_that_forks_ends_and_runs_no_other(
     then: str, status: int, drain: Callable[..., Any]
 ) -> None:
-    message = send(do="fork", then=then)
-    others = [send(do="ok") for _ in range(20)]
-    worker = drain("--queues", QUEUE)
+    message = send(do="fork", then=then, others=20)
+    others = [send(do="wait for the fork") for _ in range(20)]
+    worker = drain("--queues", QUEUE, "--concurrency", "30")
     assert [note["status"] for note in worker.notes("waited")] == [status]
     assert worker.notes("copy went on") == []
+    assert [len(worker.notes("end", each.pk)) for each in others] == [1] * len(others)
     assert Message.objects.done(QUEUE).count() == 1 + len(others)
     assert len(worker.notes("begin")) == 1 + len(others)
     assert row_of(message).read_count == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,13 @@ def file(tmp_path: Path) -> Path:
 
 def is_touched_after(file: Path, moment: float) -> bool:
     return file.exists() and file.stat().st_mtime > moment
+
+
+def _state_of(worker: Any) -> str:
+    """What tells why a loop stands still: the worker's processes and rows, and its output."""
+    processes = subprocess.run(["ps", "-eo", "pid,ppid,stat,wchan:20,args"], capture_output=True, text=True).stdout
+    own = "\n".join(line for line in processes.splitlines() if "run_queue_worker" in line)
+    return f"{own}\n{list(Worker.objects.values())}\n{worker.output}"
 
 
 def test_it_is_touched_while_the_worker_idles_and_works_and_is_gone_when_it_has_ended(
@@ -65,7 +73,7 @@ def test_a_child_whose_loop_stands_still_is_seen_though_another_one_works(
     os.kill(pids[0], signal.SIGCONT)
     assert time.time() > stopped + 4.0
     now = time.time()
-    wait_until(lambda: is_touched_after(file, now), "it to be touched once more")
+    wait_until(lambda: is_touched_after(file, now), lambda: f"it to be touched once more; {_state_of(worker)}")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0, worker.output
 

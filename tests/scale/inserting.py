@@ -50,7 +50,8 @@ class Inserting:
         """What must stand in columns that nobody has said, and that have no default."""
         found = {}
         for field in model._meta.concrete_fields:
-            if field.column in given or field.null or field.has_db_default() or isinstance(field, AutoField):
+            has_own = field.null or field.has_db_default() or field.generated or isinstance(field, AutoField)
+            if has_own or field.column in given:
                 continue
             if field.unique:
                 found[field.column] = self._joined("'number-'", "n")
