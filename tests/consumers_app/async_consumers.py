@@ -131,7 +131,7 @@ _waiting: list[asyncio.Future[None]] = []
 
 
 async def _fork(message: Message, what: dict[str, Any]) -> None:
-    """Let those go on that wait for it, and fork by hand before they do; the copy awaits something, or returns."""
+    """Let those go on that wait for it, and fork by hand before they do; the copy yields, waits, or returns."""
     while len(_waiting) < what["others"]:
         await asyncio.sleep(0.001)
     for future in _waiting:
@@ -140,8 +140,8 @@ async def _fork(message: Message, what: dict[str, Any]) -> None:
         _, status = await asyncio.to_thread(os.waitpid, pid, 0)
         note("waited", message, status=os.waitstatus_to_exitcode(status))
         return
-    if what["then"] == "await":
-        await asyncio.sleep(0.01)
+    if what["then"] != "return":
+        await asyncio.sleep(0.01 if what["then"] == "wait" else 0)
         note("copy went on", message)
 
 

@@ -270,7 +270,7 @@ def test_a_message_is_settled_only_after_what_its_threads_do_for_it(
     assert row_of(message).read_count == 2
 
 
-@pytest.mark.parametrize(("then", "status"), [("return", 0), ("await", 1)])
+@pytest.mark.parametrize(("then", "status"), [("return", 0), ("yield", 1), ("wait", 1)])
 def test_the_copy_of_a_coroutine_that_forks_ends_and_runs_no_other(
     then: str, status: int, drain: Callable[..., Any]
 ) -> None:
