@@ -39,23 +39,34 @@ class _Forms(HTMLParser):
     def __init__(self, page: str, texts: Mapping[str, str]) -> None:
         super().__init__()
         self.forms: list[_Form] = []
+        self._by_id: dict[str, _Form] = {}
+        self._outside: list[tuple[str, tuple[str, Pair | None]]] = []
+        """Buttons outside their form, which name it."""
         self._texts = texts
         self._form: _Form | None = None
         self._select = ""
         self._area = ""
         self.feed(page)
+        for name, button in self._outside:
+            self._by_id[name].buttons.append(button)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
             self._form = _Form(given.get("action", "")) if given.get("method", "").lower() == "post" else None
+            if self._form is not None:
+                self._by_id[given.get("id", "")] = self._form
+        name, value = given.get("name", ""), given.get("value", "")
+        button = (given.get("formaction", ""), (name, value) if name else None)
+        if tag == "button" and "form" in given:
+            self._outside.append((given["form"], button))
+            return
         if self._form is None:
             return
-        name, value = given.get("name", ""), given.get("value", "")
         if tag == "input":
             self._input(given.get("type", "text"), name, value, given)
         elif tag == "button":
-            self._form.buttons.append((given.get("formaction", ""), (name, value) if name else None))
+            self._form.buttons.append(button)
         elif tag == "select":
             self._select = name
         elif tag == "option" and self._select == "action":
