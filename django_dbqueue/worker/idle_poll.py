@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Set
+from itertools import product
 from typing import Final, NamedTuple
 
 from django_dbqueue.databases import Statement
@@ -72,6 +73,7 @@ class IdlePoll:
         """Ask for everything, including late workers on this server ('': none) and those late in ``soon`` seconds."""
         server = self._session.server
         parts = [
+            *self._next(),
             *self._due(EXPIRED),
             idle_poll_sql.paused(server),
             idle_poll_sql.given_up(server),
@@ -89,8 +91,6 @@ class IdlePoll:
             ]
         if self.asker is not None:
             parts.append(idle_poll_sql.fleet(server, here, ",".join(self._queues), self.asker, BEAT_RESTING))
-            if self.knows_next:
-                parts += [*self._next(READY), *self._next(EXPIRED), idle_poll_sql.next_open(server)]
         self._seen = self._ask(parts)
         self.fleet = Fleet(self._number(BEFORE), self._number(AFTER), works=self._saw(WORK))
         self.added = next(iter(self._seen.get(ADDED, ())), "")
@@ -169,9 +169,17 @@ class IdlePoll:
         for queue in self._queues:
             yield from idle_poll_sql.due(here, fact, queue, self._known.get((fact, queue), []))
 
-    def _next(self, fact: str) -> Iterable[Statement]:
-        for queue in self._queues:
-            yield from idle_poll_sql.next_due(self._session.server, fact, queue, self._known.get((fact, queue), []))
+    def _next(self) -> Iterable[Statement]:
+        """Come before all other parts: SQLite's clock moves from part to part, and what passes must not be missed.
+
+        Each row is a step, and each step has a time of its own: https://sqlite.org/lang_datefunc.html.
+        """
+        if self.asker is None or not self.knows_next:
+            return
+        here = self._session.server
+        for fact, queue in product((READY, EXPIRED), self._queues):
+            yield from idle_poll_sql.next_due(here, fact, queue, self._known.get((fact, queue), []))
+        yield idle_poll_sql.next_open(here)
 
     def _ask(self, parts: Iterable[Statement]) -> dict[str, set[str]]:
         """Return, by fact, the names for which it holds."""

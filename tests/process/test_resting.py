@@ -15,6 +15,7 @@ from django.db import connection
 from django_dbqueue.liveness.late_workers import BEAT_RESTING
 from django_dbqueue.models import Message, Queue, Worker
 from tests.process.conftest import wait_until
+from tests.process.freezing import freeze
 from tests.process.sessions import end_sessions, sessions
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +57,10 @@ def test_whichever_of_them_is_frozen_or_killed_the_others_begin_what_comes(
     resting: Any, number: signal.Signals
 ) -> None:
     for pid in Worker.objects.values_list("pid", flat=True):
-        os.kill(pid, number)
+        if number is signal.SIGSTOP:
+            freeze(pid)
+        else:
+            os.kill(pid, number)
         message = send(do="ok")
         [ok] = resting.wait_for("ok", message.pk)
         assert ok["pid"] != pid

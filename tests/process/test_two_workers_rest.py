@@ -50,6 +50,10 @@ def all_rest(fleet: Fleet) -> None:
     wait_until(lambda: rest(fleet), lambda: f"children that rest: {list(Worker.objects.values())}")
 
 
+def _outputs(fleet: Fleet) -> str:
+    return "\n".join(worker.output for worker in fleet)
+
+
 def send(**what: Any) -> Message:
     return Message.objects.enqueue({"do": "ok", **what}, queue="test")
 
@@ -110,7 +114,11 @@ def test_what_was_due_at_a_known_time_comes_again_after_the_death_of_its_worker_
     [begun] = fleet[0].wait_for("begin", later.pk)
     [holder] = [worker for worker in fleet if begun["pid"] in children(worker)]
     holder.signal_all(signal.SIGKILL)
-    [_, again] = fleet[0].wait_for("begin", later.pk, times=2)
+    wait_until(
+        lambda: len(fleet[0].notes("begin", later.pk)) == 2,
+        lambda: f"it to begin again: {[*Message.objects.values(), *Worker.objects.values()]}\n{_outputs(fleet)}",
+    )
+    [_, again] = fleet[0].notes("begin", later.pk)
     assert again["pid"] != begun["pid"]
     (tmp_path / "gate").touch()
 
