@@ -170,9 +170,10 @@ class IdlePoll:
             yield from idle_poll_sql.due(here, fact, queue, self._known.get((fact, queue), []))
 
     def _next(self) -> Iterable[Statement]:
-        """Come before all other parts: SQLite's clock moves from part to part, and what passes must not be missed.
+        """Come before all other parts: what falls due between two parts must not be missed.
 
-        Each row is a step, and each step has a time of its own: https://sqlite.org/lang_datefunc.html.
+        The clock moves from statement to statement, and on SQLite from row to row, each of which is a step with a time
+        of its own: https://sqlite.org/lang_datefunc.html.
         """
         if self.asker is None or not self.knows_next:
             return
