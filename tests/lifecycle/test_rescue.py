@@ -27,8 +27,8 @@ def test_a_rescue_releases_what_has_an_expired_lease_charged_and_as_a_crash() ->
 
 
 def test_a_rescue_leaves_what_is_within_its_lease() -> None:
-    message = held(lease=60)
-    let_pass(message, 59)
+    message = held(lease=3600)
+    let_pass(message, 3500)
     before = row(message)
     assert Message.objects.rescue() == 0
     assert row(message) == before
@@ -103,13 +103,13 @@ def test_a_claim_with_the_shortest_lease_does_not_take_its_own_messages_twice() 
 
 
 def test_a_lease_is_extended_from_now_and_by_its_own_length_when_none_is_given() -> None:
-    message = held(lease=30)
-    let_pass(message, 29)
-    message.extend(100)
-    assert 99 < (row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 29 < 110
-    let_pass(message, 10)
+    message = held(lease=300)
+    let_pass(message, 200)
+    message.extend(1000)
+    assert 1000 <= (row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 200 < 1100
+    let_pass(message, 100)
     message.extend()
-    assert 29 < (row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 39 < 40
+    assert 300 <= (row(message)["available_at"] - row(message)["claimed_at"]).total_seconds() - 300 < 400
     assert row(message)["status"] == "run"
     message.ack()
 
