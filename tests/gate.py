@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.left_out import BROWSER
 from tests.mutants.planted import read_all
-from tests.servers.change import ROOT, helpers
+from tests.servers.change import ROOT, followed, helpers
 from tests.servers.parts import ON_A_SERVER, Part
 
 OF_ITS_OWN = "what a server makes a difference to"
@@ -25,6 +25,7 @@ BY_FOLDER = {
     "django_dbqueue/schedules/": ["tests/schedules/test_cron.py"],
     "django_dbqueue/spark/": ["tests/spark/"],
     "django_dbqueue/streams/": ["tests/spark/"],
+    "django_dbqueue/tasks/": ["tests/tasks/test_djangos_own.py"],
     "example_project/": ["tests/flights/"],
 }
 """What only a change of these folders is likely to break."""
@@ -62,6 +63,8 @@ PAGES = (
     "tests/admin/test_scale.py",
 )
 """All pages of the admin, one by one."""
+FOLLOWING = ("tests/*/test_*_page.py", "tests/testing/test_docs_examples.py")
+"""Those that do what a page of the documentation says."""
 IN_A_BROWSER = sorted(str(each.relative_to(ROOT)) for files in BROWSER.files for each in ROOT.glob(files))
 WALKED = ["tests/test_docs.py::test_the_page_does_what_it_shows"]
 """Pages that are followed by real workers."""
@@ -72,9 +75,7 @@ NIGHT = (
     *(f"tests/tools/test_benchmark_{each}.py" for each in ("faults", "instruments", "peers", "queue")),
     "tests/tools/test_release.py",
     "tests/tools/test_site.py",
-    "tests/pages/test_*_page.py",
-    "tests/monitors/test_observability_page.py",
-    "tests/testing/test_docs_examples.py",
+    *FOLLOWING,
     "tests/testing/test_strange_project.py",
     "tests/tasks/test_djangos_own.py",
     # somebody else's failures, and whole systems that are killed at each statement
@@ -268,6 +269,10 @@ PARTS: Mapping[str, Sequence[Part]] = {
             ],
         ),
         Part("the site", ["sqlite"], ["tests/tools/test_site.py"], touched=["docs/"]),
+        *(
+            Part("a page that is followed", ["sqlite"], [test], marks="not nightly and not spark", touched=pages)
+            for test, pages in followed(*FOLLOWING).items()
+        ),
         *(
             Part("all of it", ["sqlite"], [*tests], touched=[each for each in BY_FOLDER if BY_FOLDER[each] == [*tests]])
             for tests in sorted({tuple(each) for each in BY_FOLDER.values()})

@@ -43,6 +43,15 @@ def helpers(*folders: str) -> list[str]:
     return sorted(str(file.relative_to(ROOT)) for file in files if not fnmatch(file.name, "test_*.py"))
 
 
+def followed(*tests: str) -> dict[str, list[str]]:
+    """The pages that tests read, by test."""
+    pages = {}
+    for test in sorted(path for glob in tests for path in ROOT.glob(glob)):
+        paths = re.findall(r'ROOT((?: / "[\w.-]+")+)', test.read_text())
+        pages[str(test.relative_to(ROOT))] = ["/".join(re.findall(r"[\w.-]+", path)) for path in paths]
+    return pages
+
+
 def slow_files(files: list[str]) -> list[str]:
     """Those of these test files that have a test which no other part of the gate runs: a slow or nightly one."""
     return [file for file in files if re.search(r"\bmark\.(slow|nightly)\b", (ROOT / file).read_text())]

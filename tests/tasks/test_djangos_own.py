@@ -36,6 +36,7 @@ NOT_OURS: Final = {
     "test_throws_keyboard_interrupt": "ImmediateBackend runs in the caller's process, where Ctrl-C is the caller's",
     "test_cannot_get_result": "ImmediateBackend keeps no results",
     "test_cannot_refresh_result": "ImmediateBackend keeps no results",
+    "queue_with_invalid_argument": "it sends a datetime, which is an argument here, and comes back as one",
     "test_cannot_pass_run_after": "ImmediateBackend can't defer",
     "DummyBackendTestCase and test_refresh_result": "it changes a result in DummyBackend's memory",
     "DummyBackendTestCase and test_enqueue_task_async": "it lists DummyBackend's memory in async code, a query here",

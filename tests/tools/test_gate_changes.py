@@ -104,6 +104,7 @@ def test_a_change_of_any_room_s_sql_brings_the_plans() -> None:
         ("tests/admin/conftest.py", "all pages, and a browser"),
         ("tests/spark/cluster.py", "all on Spark"),
         ("django_dbqueue/locale/de/LC_MESSAGES/django.po", "all of it"),
+        ("docs/how-to/recipes.md", "a page that is followed"),
     ],
 )
 def test_a_change_of_what_tests_stand_on_brings_these(file: str, title: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from django_dbqueue.models import (
 )
 from django_dbqueue.testing.torture import rack
 from django_dbqueue.testing.torture.crew import SENDERS, WORKERS
+from django_dbqueue.testing.torture.errand import Errand
 from django_dbqueue.testing.torture.faults import FAULTS, SESSION, TIMED
 from django_dbqueue.testing.torture.reckoning import WRONG
 from django_dbqueue.testing.torture.scratch import Scratch
@@ -136,10 +138,18 @@ def test_killed_it_leaves_no_process_and_its_rows_can_be_cleaned_up(begun: tuple
     refused = run("queue_torture", "--clean-up", scratch)
     if Worker.objects.exists():
         assert (refused.code, "were alive" in refused.err) == (1, True)
-        Worker.objects.update(beat_at=datetime(2020, 1, 1, tzinfo=UTC))
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+        Worker.objects.update(beat_at=long_ago, late_at=long_ago)  # the latter is far off while a worker rests
     cleaned = run("queue_torture", "--clean-up", scratch)
-    assert (cleaned.code, cleaned.out) == (0, f"The scratch queues {scratch}.* are gone.\n")
+    assert (cleaned.code, cleaned.out, cleaned.err) == (0, f"The scratch queues {scratch}.* are gone.\n", "")
     assert_nothing_is_left()
+
+
+def test_a_process_whose_starter_is_gone_before_it_begins_does_nothing() -> None:
+    errand = Errand("default", Scratch.drawn().name, "history", "1", starter=os.getppid())
+    command = [sys.executable, "-m", f"{rack.__package__}.sender_process", errand.as_argument]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "The command that started this process is gone.\n")
 
 
 def test_what_resembles_production_is_refused_by_name() -> None:

@@ -28,6 +28,8 @@ class Errand:
     scratch: str
     history: str
     seed: str
+    starter: int
+    """The command's process id."""
     fails: bool = False
     """Whether messages are sent whose handlers fail."""
     rolls_back: bool = False
@@ -43,6 +45,8 @@ def begin() -> Errand:
     """Read the errand, set Django up, and mark each session that this process and its children will have."""
     errand = Errand(**json.loads(sys.argv[1]))
     _end_with_the_starter()
+    if os.getppid() != errand.starter:
+        sys.exit("The command that started this process is gone.")  # before the kernel knew what to do then
     os.register_at_fork(after_in_child=_end_with_the_starter)  # a worker's child may be frozen when its parent ends
     django.setup()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections import Counter
@@ -94,6 +95,7 @@ def run(order: TortureOrder, *, must_stop: Callable[[], bool], announce: Callabl
             scratch=scratch.name,
             history=str(directory / "history"),
             seed=str(order.seed),
+            starter=os.getpid(),
             fails=faults.FAIL in order.kinds,
             rolls_back=faults.ROLLBACK in order.kinds,
         )
