@@ -77,7 +77,6 @@ NIGHT = (
     "tests/tools/test_site.py",
     *FOLLOWING,
     "tests/testing/test_strange_project.py",
-    "tests/tasks/test_djangos_own.py",
     # somebody else's failures, and whole systems that are killed at each statement
     "tests/systems/test_weaknesses_*.py",
     "tests/systems/test_000_*.py",

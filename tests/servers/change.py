@@ -44,11 +44,11 @@ def helpers(*folders: str) -> list[str]:
 
 
 def followed(*tests: str) -> dict[str, list[str]]:
-    """The pages that tests read, by test."""
+    """The pages that tests name, by test."""
     pages = {}
     for test in sorted(path for glob in tests for path in ROOT.glob(glob)):
-        paths = re.findall(r'ROOT((?: / "[\w.-]+")+)', test.read_text())
-        pages[str(test.relative_to(ROOT))] = ["/".join(re.findall(r"[\w.-]+", path)) for path in paths]
+        named = re.findall(r"[\w./-]+\.md", test.read_text().replace('" / "', "/"))
+        pages[str(test.relative_to(ROOT))] = sorted({page for page in named if (ROOT / page).exists()})
     return pages
 
 

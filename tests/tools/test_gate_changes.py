@@ -112,6 +112,14 @@ def test_a_change_of_what_tests_stand_on_brings_these(file: str, title: str) -> 
     assert title in touched_by(file)
 
 
+def test_each_test_that_follows_a_page_runs_for_that_page_alone() -> None:
+    """Without a page it would run for every change."""
+    pages = change.followed(*gate.FOLLOWING)
+    assert len(pages) > 10
+    assert [test for test in pages if not pages[test]] == []
+    assert "README.md" in pages["tests/pages/test_recipes_page.py"]
+
+
 def test_the_gate_runs_each_of_its_parts() -> None:
     parts = re.findall(r"^(?!#).*?(?:\bpart|--gate) ([a-z-]+)", (ROOT / ".ci/run").read_text(), re.MULTILINE)
     assert sorted(parts) == sorted([*gate.PARTS, "changed"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,10 +146,10 @@ def test_killed_it_leaves_no_process_and_its_rows_can_be_cleaned_up(begun: tuple
     assert_nothing_is_left()
 
 
-def test_a_process_whose_starter_is_gone_before_it_begins_does_nothing() -> None:
-    errand = Errand("default", Scratch.drawn().name, "history", "1", starter=os.getppid())
+def test_a_process_whose_starter_is_gone_before_it_begins_does_nothing(tmp_path: Path) -> None:
+    errand = Errand("default", Scratch.drawn().name, str(tmp_path / "history"), "1", starter=os.getppid())
     command = [sys.executable, "-m", f"{rack.__package__}.sender_process", errand.as_argument]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience(60))
     assert (ended.returncode, ended.stderr) == (1, "The command that started this process is gone.\n")
 
 
