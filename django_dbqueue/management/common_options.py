@@ -115,7 +115,7 @@ def chosen_alias(given: str | None) -> str:
     if alias not in connections:
         close = get_close_matches(alias, list(connections), 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}")
+        raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}", returncode=2 if given else 1)
     return alias
 
 

@@ -75,6 +75,8 @@ class FlowBuilder:
         elif when != "done":
             raise InvalidFlow(f"when={when!r} says how those of after must end, but there is no after.")
         waits = any(each.messages for each in earlier)
+        if when == "dead" and not waits:
+            items = []  # nobody can die, so nobody is needed
         with transaction.atomic(using=self._session.using):  # who catches an error goes on with the rest of the flow
             part = put(self._session, self.id, items, queue=queue, parked=waits)
             if waits:

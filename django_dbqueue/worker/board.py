@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from django_dbqueue.databases import Claim
+from django_dbqueue.worker.drain import DRAIN_WAITS
 
 
 class SlotState(IntEnum):
@@ -74,12 +75,16 @@ class Board:
 
     @property
     def retry_due(self) -> float:
-        """Return when the last retry caused by this child is due, in seconds of the monotonic clock (0: none)."""
+        """Return when the last message that --drain waits for is due, in seconds of the monotonic clock (0: none)."""
         return self._cells[self._base - 1] / 1000
 
     def expect_retry(self, due: float) -> None:
-        """Note that a retry will be due then, so that --drain waits for it, whichever child takes this one's place."""
-        self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
+        """Note that a message will be due again then: --drain waits for it, whichever child takes this one's place.
+
+        It doesn't wait for one that is due much later, which must not hide another one.
+        """
+        if due <= time.monotonic() + DRAIN_WAITS:
+            self._cells[self._base - 1] = max(self._cells[self._base - 1], round(due * 1000))
 
     @property
     def is_leaving(self) -> bool:

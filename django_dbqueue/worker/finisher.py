@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Final
 
 from django_dbqueue import conf, hooks, signals
 from django_dbqueue.models import Message
@@ -16,9 +15,6 @@ from django_dbqueue.worker.execution import Verdict
 from django_dbqueue.worker.holding import Holding
 
 logger = logging.getLogger("django_dbqueue.worker")
-
-AWAITED: Final = 60.0
-"""Seconds: a message that is suspended for longer is not waited for by --drain."""
 
 
 class Finisher:
@@ -55,10 +51,9 @@ class Finisher:
         signals.message_done.send(Message, queue=message.queue, message_id=message.pk, seconds=seconds)
 
     def suspended(self, delivery: Delivery, verdict: Verdict) -> None:
-        """Finish a delivery whose handler suspended its message, which --drain waits for if that is short."""
+        """Finish a delivery whose handler suspended its message."""
         self._board.count("suspended")
-        if delivery.message.suspended < AWAITED:
-            self._board.expect_retry(time.monotonic() + delivery.message.suspended)
+        self._board.expect_retry(time.monotonic() + delivery.message.suspended)
         if verdict.verb != "nothing":
             logger.error("message %s is suspended, but its handler caught Suspended and went on", delivery.claim.id)
 

@@ -110,6 +110,13 @@ class Maintenance:
         self._tidy_at = _not_at_once(self._tidy_at, now, TIDY_EVERY)
         self._count_at = _not_at_once(self._count_at, now, COUNT_EVERY)
 
+    def rest_no_longer(self, now: float) -> None:
+        """Do again what is to be done once for all as often as one who works, the first time as soon as that."""
+        self.spread = 1.0
+        self._keep_at = _no_later(self._keep_at, now + KEEP_EVERY)
+        self._tidy_at = _no_later(self._tidy_at, now + TIDY_EVERY)
+        self._count_at = _no_later(self._count_at, now + COUNT_EVERY)
+
     def leave_ended(self, now: float) -> None:
         """Close the connection, before anything is due, if the server has ended it since the last check long ago."""
         if now - self._checked_at > LONG and self.is_due(now):
@@ -251,6 +258,11 @@ class Maintenance:
 def _not_at_once(at: float | None, now: float, every: float) -> float | None:
     """Return when to do what is due at this time: a little later if that has passed."""
     return at if at is None or at > now else now + random.uniform(0.0, 0.2) * every
+
+
+def _no_later(at: float | None, moment: float) -> float | None:
+    """Return when to do what is due at this time: by that moment."""
+    return None if at is None else min(at, moment)
 
 
 def _go_on(task: Callable[[], Result]) -> Result | None:

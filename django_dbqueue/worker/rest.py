@@ -103,7 +103,10 @@ class Rest:
         maintenance.until_turn = self._until_turn if asks else None
         maintenance.hasten(time.monotonic() + (EVERY if asks else CHECK_EVERY))
         if not asks:
-            maintenance.spread, self._timetable.at_most = 1.0, timetables.CHECK_EVERY
+            now = time.monotonic()
+            maintenance.rest_no_longer(now)
+            self._timetable.at_most = timetables.CHECK_EVERY
+            self._timetable.hasten(now + timetables.CHECK_EVERY)
 
     def _until_turn(self) -> float:
         """Return in how many seconds to ask again; all askers have the same clock, or nearly.

@@ -60,9 +60,9 @@ class Timetable:
             self._check_at = now + RECHECK_AFTER  # in case it fails
             self._check_at = now + self._check()
 
-    def hasten(self) -> None:
-        """Check at the next turn: an operator may have changed something."""
-        self._check_at = 0.0
+    def hasten(self, moment: float = 0.0) -> None:
+        """Check by then, or at the next turn: an operator may have changed something."""
+        self._check_at = min(self._check_at, moment)
 
     def until_next(self, now: float) -> float:
         """Return for how many seconds nothing will be due, as far as is known; infinite without schedules."""

@@ -152,7 +152,7 @@ def test_settings_that_are_something_else_are_reported_with_what_they_should_be(
 def test_a_wrong_alias_is_reported_and_the_right_one_proposed(name: str) -> None:
     error = "There is no database 'defualt' in DATABASES. Did you mean 'default'?\n"
     ended = run(name, *COMMANDS[name], "--database", "defualt")
-    assert (ended.code, ended.out, ended.err) == (1, "", error)
+    assert (ended.code, ended.out, ended.err) == (2, "", error)
     with override_settings(DBQUEUE={"DATABASE": "defualt"}):
         ended = run(name, *COMMANDS[name])
         assert (ended.code, ended.out, ended.err) == (1, "", error)

@@ -72,6 +72,16 @@ def test_an_empty_part_holds_nothing() -> None:
     assert has_ended(f.id)
 
 
+def test_after_an_empty_part_there_is_no_death_to_wait_for() -> None:
+    with flow("f") as f:
+        none = f.enqueue_many([], queue=QUEUE)
+        alert = f.enqueue("alert", queue=QUEUE, after=none, when="dead")
+        f.enqueue("last", queue=QUEUE, after=[none, alert], when="finished")
+    assert alert.messages == 0
+    run("last")
+    assert has_ended(f.id)
+
+
 @pytest.mark.parametrize("single", ["text", b"bytes", {"page": 1}, Envelope(1)], ids=repr)
 def test_the_parts_of_a_single_payload_become_no_messages(single: Any) -> None:
     fan(1)

@@ -177,6 +177,18 @@ def test_handlers_keep_their_connection_from_message_to_message(drain: Callable[
     assert len({note["session"] for note in worker.notes("session")}) == 1
 
 
+def test_a_drain_waits_for_a_short_retry_and_not_for_a_long_one(drain: Callable[..., Any]) -> None:
+    """Whichever comes first."""
+    long_ones, short_ones = [], []
+    for _ in range(2):
+        long_ones.append(send(do="retry", after=3_600))
+        short_ones.append(send(do="retry", after=0.5))
+        long_ones.append(send(do="retry", after=61))
+    drain("--threads", "1")
+    assert {Message.objects.get(pk=each.pk).status for each in short_ones} == {"y"}
+    assert {Message.objects.get(pk=each.pk).status for each in long_ones} == {"n"}
+
+
 def test_a_drain_finishes_what_its_handlers_enqueue_into_whichever_queue(drain: Callable[..., Any]) -> None:
     for number, (queue, to) in enumerate([("test", "async"), ("test", "short-lease"), ("short-lease", "test")]):
         payload = {"do": "ok", "seconds": 0.01 * number}

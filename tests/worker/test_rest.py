@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -13,40 +12,17 @@ from django_dbqueue.liveness.late_workers import BEAT_HOLDING, BEAT_RESTING
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.worker import rest, sleepers
-from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.idle_poll import Fleet
-from django_dbqueue.worker.maintenance import CHECK_EVERY
-from django_dbqueue.worker.rest import AT_MOST, EVERY, STIRRED, Rest
+from django_dbqueue.worker.maintenance import CHECK_EVERY, KEEP_EVERY
+from django_dbqueue.worker.rest import AT_MOST, EVERY, STIRRED
 from django_dbqueue.worker.sleepers import SIBLINGS, Seat, Sleepers
-from django_dbqueue.worker.timetable import Timetable
 from tests.factories import QUEUE, held, stuck, waiting
 from tests.worker.clock import Turns, statements
+from tests.worker.resting import RestingTurns, rest_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SOON = EVERY + 0.01
 FIVE_MINUTES = 300.0
-
-
-def rest_of(turns: Turns, seat: Seat, *, idle_interval: float | None = None) -> Rest:
-    options = replace(turns.options, idle_interval=idle_interval)
-    timetable = Timetable(options.session, (), options.declared_at)
-    return Rest(seat, options, Handover(turns.holding), turns.maintenance, timetable)
-
-
-class RestingTurns:
-    """The turns of an idle worker's asker."""
-
-    def __init__(
-        self, turns: Turns, monkeypatch: pytest.MonkeyPatch, *, idle_interval: float | None = None, children: int = 2
-    ) -> None:
-        for module in (rest, sleepers):
-            monkeypatch.setattr(module, "time", turns.clock)
-        self.turns = turns
-        self.seat = Sleepers(children).seat(0)
-        self.rest = rest_of(turns, self.seat, idle_interval=idle_interval)
-        turns.after_each = lambda: self.rest.begin(is_calm=turns.feeder.is_calm and not len(turns.holding))
-        turns.go_on(2 * CHECK_EVERY)
-        assert self.seat.asks
 
 
 @pytest.fixture
@@ -291,8 +267,11 @@ def test_whoever_has_something_to_do_again_checks_as_often_as_ever(for_long: Res
     turns = for_long.turns
     for_long.rest.begin(is_calm=False)
     assert turns.maintenance.until_next(turns.clock.now) <= CHECK_EVERY + 0.001
-    assert turns.maintenance.spread == 1.0
     assert turns.maintenance.idle_poll.asker is None
+    turns.after_each = lambda: None
+    with statements() as found:
+        turns.go_on(KEEP_EVERY + 1)
+    assert [each for each in found if "django_dbqueue_line" in each], "groups are looked after, too"
 
 
 def _seats_of_two() -> list[Seat]:

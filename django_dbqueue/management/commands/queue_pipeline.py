@@ -16,7 +16,7 @@ from django.db import connections
 
 from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.management.common_options import chosen_alias
-from django_dbqueue.management.console import TerminalCommand
+from django_dbqueue.management.console import EXIT_USAGE, TerminalCommand
 from django_dbqueue.management.spark_settings import credentials_of, with_settings
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.spark.jobs.arguments import config_of
@@ -81,7 +81,8 @@ def _refuse_memory(alias: str) -> None:
     if is_in_memory(connection):
         raise CommandError(
             f"The database {alias!r} ({connection.settings_dict['NAME']}) lives in this process's memory, which the "
-            "processes of Spark can't share: use a file."
+            "processes of Spark can't share: use a file.",
+            returncode=EXIT_USAGE,
         )
 
 
