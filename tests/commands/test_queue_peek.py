@@ -202,7 +202,7 @@ def test_a_wrong_peek_is_refused_with_a_sentence(state: str, limit: Any) -> None
         ([QUEUE, "--state", "dead"], 3),
         (["no queue"], 2),
         ([QUEUE, "--state", "gone"], 2),
-        ([QUEUE, "--database", "gone"], 1),
+        ([QUEUE, "--database", "gone"], 2),
     ],
 )
 def test_the_exit_code_shows_what_came_of_it(arguments: list[str], code: int, worker_env: dict[str, str]) -> None:
