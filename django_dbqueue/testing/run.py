@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Final, Literal
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Value
 
 from django_dbqueue import conf
 from django_dbqueue.consumers import Reject, Retry, registry
@@ -20,8 +21,9 @@ from django_dbqueue.exceptions import LeaseLost, Suspended
 from django_dbqueue.lifecycle.claimer import Claimer
 from django_dbqueue.models import Message, Queue, Step
 from django_dbqueue.models.aliases import db_alias
-from django_dbqueue.models.fields import DbNow, clock
+from django_dbqueue.models.fields import DbNow, UTCDateTimeField, clock
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic, session_of
+from django_dbqueue.states.selections import q_of
 from django_dbqueue.states.table import Stage
 from django_dbqueue.steps.emitting import wake_left_behind
 from django_dbqueue.steps.event_values_sql import LEFT_BEHIND
@@ -140,6 +142,7 @@ class _Run:
     def _deliveries(self) -> Iterator[list[Delivery]]:
         """Claim what each handler gets at once from each queue in turn, until nothing is left; skip paused queues."""
         while True:
+            before = clock(self._session.using)
             paused = Queue.objects.using(self._session.using).paused_names()
             working = [consumer for queue, consumer in self._consumers.items() if queue not in paused]
             found = False
@@ -147,7 +150,7 @@ class _Run:
                 if deliveries := self._claim(consumer):
                     found = True
                     yield deliveries
-            if not found and not self._bring_forward([consumer.queue for consumer in working]):
+            if not found and not self._bring_forward([consumer.queue for consumer in working], before):
                 return
 
     def _claim(self, consumer: Consumer) -> list[Delivery]:
@@ -159,6 +162,8 @@ class _Run:
         claimer = Claimer(Message, self._session, consumer.queue)
         claimed = claimer.take(consumer.batch or 1, lease=options.lease, max_reads=options.max_reads)
         deliveries = [Delivery(each, self._session, consumer, options, frozenset()) for each in claimed]
+        for each in deliveries:
+            each.is_watched = False
         self._holding.keep(*deliveries)
         self._holding.offer(*deliveries)
         first = self._holding.take() if deliveries else None
@@ -169,16 +174,20 @@ class _Run:
         rows = Message.objects.using(self._session.using).delayed().filter(queue=queue, lane__isnull=False)
         rows.filter(due_at__lte=DbNow()).update(available_at=DbNow())
 
-    def _bring_forward(self, queues: list[str]) -> bool:
-        """Make the next message due right now, if later ones are to run; return whether there was one."""
+    def _bring_forward(self, queues: list[str], before: datetime) -> bool:
+        """Make the next message due right now, if later ones are to run; return whether there was one.
+
+        It was not due ``before`` the claims that left nothing: it may have become due since.
+        """
         if not self._later:
             return False
-        rows = Message.objects.using(self._session.using).delayed().filter(queue__in=queues)
+        rows = Message.objects.using(self._session.using).filter(q_of("delayed", Value(before, UTCDateTimeField())), queue__in=queues)
         if self._until is not None:
             rows = rows.filter(available_at__lte=self._until)
         soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()
-        if not soonest or not rows.filter(pk=soonest).update(available_at=DbNow()):
+        if not soonest:
             return False
+        rows.filter(pk=soonest, available_at__gt=DbNow()).update(available_at=DbNow())
         steps = Step.objects.using(self._session.using).filter(message_id=soonest, until__gt=DbNow())
         steps.update(until=DbNow())  # no time passes, so that a sleep would not be over
         return True

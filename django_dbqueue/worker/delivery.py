@@ -49,6 +49,8 @@ class Delivery:
     started_at: float | None = field(default=None, init=False)
     finished: bool = field(default=False, init=False)
     timed_out: bool = field(default=False, init=False)
+    is_watched: bool = field(default=True, init=False)
+    """Somebody else ends it at its timeout; where none does, in a test, its transaction doesn't commit after that."""
     abandoned: bool = field(default=False, init=False)
     """Its handler was cancelled, or interrupted, and still runs; the lease of a coroutine is extended no more."""
     cancels: bool = field(default=False, init=False)
@@ -174,6 +176,13 @@ class Delivery:
         """Return when a started delivery times out; None if it has no timeout."""
         timeout, began = self.options.timeout, self.started_at
         return None if timeout is None or began is None else began + timeout
+
+    def refuse_late(self) -> None:
+        """Raise TimeoutError if it is over, and none but itself watches it."""
+        over_at = self.over_at
+        if not self.is_watched and over_at is not None and time.monotonic() >= over_at:
+            self.timed_out = True
+            raise TimeoutError
 
     @property
     def hangs(self) -> bool:

@@ -176,6 +176,8 @@ def in_one_commit(deliveries: Sequence[Delivery], work: Callable[[], object]) ->
         with acked_with_their_rows(messages, session):
             transaction.on_commit(lambda: commits.append(session.using), using=session.using)
             work()
+            for delivery in deliveries:
+                delivery.refuse_late()
             settled = [message.settlements_pending > 0 for message in messages]
         return [NOTHING if by_itself else ACKED for by_itself in settled]
 

@@ -97,6 +97,20 @@ def test_a_consumer_that_took_too_long_has_timed_out_though_it_returned(consumes
     assert (message.status, message.read_count) == ("n", 1)
 
 
+@pytest.mark.parametrize("batch", [None, 2])
+def test_what_a_transactional_consumer_wrote_too_late_is_undone(consumes: Consumes, batch: int | None) -> None:
+    def handle(_messages: object) -> None:
+        MessageFactory(queue="written")
+        time.sleep(0.05)
+
+    consumes(handle, timeout=0.01, transactional=True, batch=batch)
+    message = MessageFactory()
+    [handled] = run_consumers(QUEUE, on_error="collect")
+    assert isinstance(handled.error, TimeoutError)
+    message.refresh_from_db()
+    assert (message.status, message.read_count, Message.objects.in_queue("written").count()) == ("n", 1, 0)
+
+
 def test_a_consumer_that_asks_for_a_retry_too_late_has_timed_out(consumes: Consumes) -> None:
     def handle(_message: Message) -> None:
         time.sleep(0.05)

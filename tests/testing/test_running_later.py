@@ -52,6 +52,14 @@ def test_later_messages_are_run_in_the_order_of_time_across_queues(consumes: Con
     assert heard == [10, 20, 30]
 
 
+@pytest.mark.parametrize("times", range(5))
+def test_what_falls_due_while_the_run_ends_is_run(consumes: Consumes, times: int) -> None:
+    consumes(succeed)
+    for milliseconds in range(12):
+        MessageFactory(delay=milliseconds / 1000)
+        assert [each.outcome for each in run_consumers(QUEUE, with_delayed=True)] == ["done"]
+
+
 @pytest.mark.parametrize("as_moment", [False, True], ids=["from now", "at a moment"])
 def test_until_runs_what_is_due_until_then_and_nothing_later(consumes: Consumes, as_moment: bool) -> None:
     consumes(succeed)
