@@ -74,6 +74,10 @@ class Consumer:
         handler: object = self.handler
         return f"{handler.__module__}.{getattr(handler, '__qualname__', None) or repr(handler)}"
 
+    def name_for(self, headers_text: str | None) -> str:
+        """Return what handles a message with these headers: the task that they name, if they can be read, or it."""
+        return (None if self.runner is None else self.runner.name_of(headers_text)) or self.name
+
     def resolved(self) -> conf.QueueOptions:
         """The options in force: the decorator's, then the settings'."""
         return conf.queue_options(self.queue, self.options)

@@ -93,6 +93,8 @@ class Change(NamedTuple):
     in_lane: Literal["stays", "returns", "done", "dropped", "dies"] = "stays"
     """What becomes of its place in a lane: it stays; it is back in its queue, or dead; it ran and is done; it was
     dropped, wherever it stood; it is dead."""
+    delay: float | None = None
+    """Seconds after which a failure is due again, if not at its old place."""
 
 
 class LanePlace(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, Protocol
 
-from django_dbqueue.databases.statement import Claim
+from django_dbqueue.databases.statement import Change, Claim
 
 
 class HeldMessage(Protocol):
@@ -50,6 +50,6 @@ class HeldMessage(Protocol):
         """Raise LeaseLost if its worker has found that this claim no longer holds it."""
         ...
 
-    def forget(self, *, settled: bool, removed: bool, acked: bool) -> None:
-        """Note that a settlement by this object was committed."""
+    def forget(self, change: Change, *, settled: bool) -> None:
+        """Drop what a change by this object moved; it is its settlement, once committed, if that is what it was."""
         ...

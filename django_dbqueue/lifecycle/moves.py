@@ -91,7 +91,7 @@ def _settle_one(message: HeldMessage, session: DjangoSession, verb: str, change:
         message.lease_lost = True
         signals.lease_lost.send(type(message), queue=message.queue, message_id=message.pk, verb=verb)
         raise LeaseLost(message.pk, verb)
-    message.forget(settled=settled, removed=change.removes, acked=change.in_lane == "done")
+    message.forget(change, settled=settled)
 
 
 def move(session: DjangoSession, change: Change, where: Statement) -> int:

@@ -106,8 +106,7 @@ def _settle_these(
             kept |= dict.fromkeys(settle_claims(session, recorded, claims, ties=ties), change)
         for message in chunk:
             if message.claim in kept:
-                done = kept[message.claim]
-                message.forget(settled=settled, removed=done.removes, acked=done.in_lane == "done")
+                message.forget(kept[message.claim], settled=settled)
             else:
                 message.lease_lost = True
                 lost.append(message)

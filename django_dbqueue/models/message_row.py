@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_dbqueue import codecs
 from django_dbqueue.codecs import Json
-from django_dbqueue.databases import Claim
+from django_dbqueue.databases import Change, Claim
 from django_dbqueue.exceptions import LeaseLost
 from django_dbqueue.lifecycle.acked_transaction import acked_with_their_rows
 from django_dbqueue.lifecycle.hydration import UNREAD
@@ -87,8 +87,8 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
     """When its handler times out, of the monotonic clock; a worker sets it."""
     settled: bool = False
     """Whether a settlement by this object was committed."""
-    is_acked: bool = False
-    """Whether that settlement was an ack."""
+    settlement: Change | None = None
+    """That settlement."""
     suspended: float | None = None
     """For how many seconds its handler has suspended it (infinity: until an event)."""
     in_batch: bool = False
@@ -233,13 +233,18 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         """How many settlements by this object wait for the commit of the caller's transaction."""
         return sum(hook[1] == self._remember_settled for hook in self._session.connection.run_on_commit)
 
-    def forget(self, *, settled: bool, removed: bool = False, acked: bool = False) -> None:
+    @property
+    def is_acked(self) -> bool:
+        """Whether that settlement was an ack."""
+        return self.settlement is not None and self.settlement.in_lane == "done"
+
+    def forget(self, change: Change, *, settled: bool) -> None:
         """Drop what a move changed, so that the next access reads it again; the claim's token stays.
 
-        A removed row can't be read again, so in that case the object keeps what it knew. ``settled`` becomes true with
-        the commit, and stays false if the caller's transaction is rolled back.
+        A removed row can't be read again, so in that case the object keeps what it knew. If it is ``settled``, the
+        change becomes its settlement with the commit, and doesn't if the caller's transaction is rolled back.
         """
-        if not removed:
+        if not change.removes:
             for name in MOVED_FIELDS:
                 self.__dict__.pop(name, None)
             if unread := self.__dict__.get(UNREAD):
@@ -247,7 +252,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         elif self.has_steps:
             forget_steps(self._session, [self.pk])
         if settled:
-            self._is_ack = acked
+            self._change = change
             on_commit(self._remember_settled, using=self._state.db or self._session.using)
 
     def get_deferred_fields(self) -> set[str]:
@@ -256,7 +261,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
         return deferred.difference(self.__dict__.get(UNREAD, ()))
 
     def _remember_settled(self) -> None:
-        self.settled, self.is_acked = True, self._is_ack
+        self.settled, self.settlement = True, self._change
 
 
 MOVED_FIELDS = (

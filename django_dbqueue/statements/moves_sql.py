@@ -75,7 +75,7 @@ def nack(server: Server, delay: float | None, error: str | None, exception: str 
     """run → n after a delay in seconds, or at its old place; or dead. ``exception`` is the path of its class."""
     if delay is None:
         return _back(server, FAILED, "due_at", (), "0", error, exception)
-    return _back(server, FAILED, server.from_now, (delay,), "0", error, exception)
+    return _back(server, FAILED, server.from_now, (delay,), "0", error, exception)._replace(delay=delay)
 
 
 def cut_off(server: Server, error: str) -> Change:

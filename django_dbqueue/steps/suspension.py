@@ -45,7 +45,7 @@ def sleep(steps: Steps, name: str, length: float | timedelta) -> None:
         return
     session, change = steps.session, steps_sql.sleep(steps.session.server, steps.message.pk, name)
     session.outermost(partial(_suspend, steps, change, new))
-    raise _suspended(steps, seconds, f"sleeps: {name}")
+    raise _suspended(steps, change, seconds, f"sleeps: {name}")
 
 
 def wait_for(steps: Steps, event: str, timeout: float | timedelta | None, name: str | None) -> Json:
@@ -65,8 +65,8 @@ def wait_for(steps: Steps, event: str, timeout: float | timedelta | None, name: 
     if (found is not None and found.has_ended) or (is_new and seconds == 0):
         _end(steps, Remembered(name, TIMED_OUT), event, is_new=is_new)
         raise EventTimedOut(steps.message.pk, event)
-    _wait(steps, Remembered(name, WAIT, event, seconds=seconds), event, is_new=is_new)
-    raise _suspended(steps, inf if seconds is None else seconds, f"waits for event {event!r}")
+    change = _wait(steps, Remembered(name, WAIT, event, seconds=seconds), event, is_new=is_new)
+    raise _suspended(steps, change, inf if seconds is None else seconds, f"waits for event {event!r}")
 
 
 def _seconds(steps: Steps, name: str, argument: str, value: object) -> float:
@@ -102,10 +102,10 @@ def _suspend(steps: Steps, change: Change, new: Remembered | None, event: str | 
             session.run(event_values_sql.wait(session.server, hash_of_event(event), claim))
 
 
-def _suspended(steps: Steps, seconds: float, why: str) -> Suspended:
+def _suspended(steps: Steps, change: Change, seconds: float, why: str) -> Suspended:
     message = steps.message
     message.suspended = seconds
-    message.forget(settled=True, removed=False, acked=False)
+    message.forget(change, settled=True)
     return Suspended(message.pk, why)
 
 
@@ -130,7 +130,7 @@ def _end(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
     session.outermost(work)
 
 
-def _wait(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
+def _wait(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> Change:
     session, claim = steps.session, steps.message.claim
     change = steps_sql.suspend(session.server, GRACE)
     session.outermost(partial(_suspend, steps, change, step if is_new else None, event))
@@ -138,6 +138,7 @@ def _wait(steps: Steps, step: Remembered, event: str, *, is_new: bool) -> None:
         wake_these(session, hash_of_event(event), [claim.id])
     else:
         session.outermost(partial(_rest, steps, step.name))
+    return change
 
 
 def _rest(steps: Steps, name: str) -> None:

@@ -181,7 +181,9 @@ class _Run:
         """
         if not self._later:
             return False
-        rows = Message.objects.using(self._session.using).filter(q_of("delayed", Value(before, UTCDateTimeField())), queue__in=queues)
+        rows = Message.objects.using(self._session.using).filter(
+            q_of("delayed", Value(before, UTCDateTimeField())), queue__in=queues
+        )
         if self._until is not None:
             rows = rows.filter(available_at__lte=self._until)
         soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()

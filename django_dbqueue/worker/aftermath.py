@@ -33,7 +33,8 @@ from django_dbqueue.states.spent import is_spent
 from django_dbqueue.states.table import Stage
 from django_dbqueue.statuses import RUNNING
 from django_dbqueue.worker.board import Board, SlotState
-from django_dbqueue.worker.execution import TIMED_OUT, backoff, timed_out
+from django_dbqueue.worker.execution import INTERRUPTED, TIMED_OUT, backoff, timed_out
+from django_dbqueue.worker.finisher import was_cut_off
 from django_dbqueue.worker.refusals import settle_refused
 
 LOCKS_PATIENCE: Final = 1.0
@@ -60,12 +61,12 @@ def settle_after(
     how: str,
     cut_off: bool = False,
     charges: bool = True,
-) -> int:
-    """Settle all that a dead child held; return how many messages were in a handler when it ended.
+) -> None:
+    """Settle all that a dead child held.
 
-    ``cut_off``: its own supervisor ended it, so what was running is charged, but counts neither as a failure nor as a
-    crash; unless it ``charges``, it is only released. A message whose handler committed its ack, but whose slot was not
-    cleared in time, is done and stays done.
+    ``cut_off``: it was stopped, or replaced since a handler in it didn't end, so what else was running is charged, but
+    counts neither as a failure nor as a crash; unless it ``charges``, it is only released. A message whose handler
+    committed its ack, but whose slot was not cleared in time, is done and stays done.
     """
     server = session.server
     by_state = board.claims_by_state()
@@ -81,8 +82,7 @@ def settle_after(
     returned = _run_again(session, None if cut_off else crash, by_state[SlotState.RETURNED])
     after_them = _settle(session, moves_sql.release(server), behind)
     if cut_off:
-        interrupted = moves_sql.cut_off(server, "Interrupted: the worker was stopped before the handler returned.")
-        moved = _settle(session, interrupted if charges else moves_sql.release(server), by_state[SlotState.STARTED])
+        moved = _cut_off(session, consumers, by_state[SlotState.STARTED], board, charges=charges)
     else:
         moved = _settle(session, crash, by_state[SlotState.STARTED])
         _announce(session, moved, f"its process ended by {how}", board)
@@ -95,7 +95,21 @@ def settle_after(
         rescued = _settle(session, crash, besides)
         _announce(session, rescued, f"its process ended by {how}, before any handler had begun", board)
     delete_ended(session, worker_id)
-    return len(moved)
+
+
+def _cut_off(
+    session: DjangoSession, consumers: dict[str, Consumer], claims: list[Claim], board: Board, *, charges: bool
+) -> set[Claim]:
+    if not charges:
+        released = _settle(session, moves_sql.release(session.server), claims)
+        board.count("given_back", len(released))
+        board.count("cut_off", len(released))
+        return released
+    moved = _settle(session, moves_sql.cut_off(session.server, INTERRUPTED), claims)
+    for row in _rows(session, moved):
+        consumer = consumers.get(row.queue)
+        was_cut_off(board, row, row.queue if consumer is None else consumer.name_for(row.headers_text), INTERRUPTED)
+    return moved
 
 
 def _await_the_locks_of_the_dead(session: DjangoSession, claims: set[Claim]) -> None:

@@ -25,7 +25,7 @@ from django_dbqueue.worker import log_events
 from django_dbqueue.worker.board import Board, SlotState
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.detached import Detachment
-from django_dbqueue.worker.execution import NOTHING, RELEASE_PAUSE, Verdict, acked, verdict_after
+from django_dbqueue.worker.execution import INTERRUPTED, NOTHING, RELEASE_PAUSE, Verdict, acked, verdict_after
 from django_dbqueue.worker.gate import released, reserve
 from django_dbqueue.worker.handover import Handover
 from django_dbqueue.worker.holding import CANCEL_PATIENCE, Holding
@@ -34,8 +34,6 @@ from django_dbqueue.worker.raised import forget_variables
 from django_dbqueue.worker.resources import LEFT_WITHIN, Resources
 from django_dbqueue.worker.sync_threads import Calls, SyncThreads
 from django_dbqueue.worker.whereabouts import frames_of, place_of
-
-INTERRUPTED: Final = "Interrupted: the worker was stopped before the handler returned."
 
 Reason = Literal[
     "its timeout", "its lost lease", "its cancellation", "the stop of its child", "the reload of its worker"

@@ -124,8 +124,7 @@ class Delivery:
     @property
     def name(self) -> str:
         """Return what handles it: the task that its headers name, if they can be read, or the consumer."""
-        runner = self.consumer.runner
-        return (None if runner is None else runner.name_of(self.message.headers_text)) or self.consumer.name
+        return self.consumer.name_for(self.message.headers_text)
 
     def let_go(self) -> None:
         """Free what only the handler needed."""

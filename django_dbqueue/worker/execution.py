@@ -51,6 +51,7 @@ RELEASE_PAUSE: Final = 1.0
 """Seconds until a message that its own handler released is delivered again."""
 TIMED_OUT: Final = "builtins.TimeoutError"
 """The path of the class that stands for a handler which ran too long."""
+INTERRUPTED: Final = "Interrupted: its process was ended before the handler returned."
 ACK = Verdict("ack")
 ACKED = Verdict("acked")
 """Already acked, in one commit with the handler's rows."""
@@ -213,9 +214,8 @@ def timed_out(consumer: Consumer, options: QueueOptions, message: Message) -> st
 
     The timeout may be unknown: a task that is another one by now, or gone, where the supervisor looks for it.
     """
-    task = None if consumer.runner is None else consumer.runner.name_of(message.headers_text)
     length = "" if options.timeout is None else f" of {options.timeout:g} s"
-    return f"TimedOut: {task or consumer.name} ran longer than its timeout{length}"
+    return f"TimedOut: {consumer.name_for(message.headers_text)} ran longer than its timeout{length}"
 
 
 def backoff(options: QueueOptions, read_count: int) -> float:

@@ -9,6 +9,8 @@ from django_dbqueue import conf, hooks, signals
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.statements.steps_sql import forget_steps
+from django_dbqueue.states.spent import is_spent
+from django_dbqueue.worker import log_events
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.delivery import Delivery
 from django_dbqueue.worker.execution import Verdict
@@ -41,10 +43,23 @@ class Finisher:
             if delivery.when_ended is not None:
                 _notify_runner(delivery)
 
-    def announce_done(self, delivery: Delivery, seconds: float) -> None:
-        """Tell of a message that was acked together with its handler's rows."""
-        self._send_done(delivery, seconds)
-        _notify_runner(delivery)
+    def settled_by_its_handler(self, delivery: Delivery, verdict: Verdict, seconds: float) -> None:
+        """Finish a delivery whose handler settled its message itself, or in one commit with its rows."""
+        message = delivery.message
+        change = message.settlement
+        if verdict.error:
+            logger.warning(
+                "message %s was already settled by its handler when that ended with: %s",
+                message.pk, log_events.first_line(verdict.error),
+            )  # fmt: skip
+        if message.is_acked:
+            self._board.count("done")
+            self._send_done(delivery, seconds)
+            _notify_runner(delivery)
+        elif change.event is None or change.event.uncharges:
+            self._board.count("given_back")
+        else:
+            self._ended_badly(delivery, change.event.text or "", change.delay, dies=not change.event.may_die)
 
     def _send_done(self, delivery: Delivery, seconds: float) -> None:
         message = delivery.message
@@ -61,8 +76,8 @@ class Finisher:
         """Finish a delivery whose handler's own commit succeeded before its reply, or a commit hook, failed."""
         self._holding.drop(delivery)
         self._board.count("done")
-        first_line = verdict.error.splitlines()[0] if verdict.error else ""
-        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, first_line)
+        text = log_events.first_line(verdict.error)
+        logger.warning("message %s was already done when its handler ended with: %s", delivery.message.pk, text)
         _notify_runner(delivery)
 
     def undecided(self, delivery: Delivery) -> None:
@@ -90,24 +105,40 @@ class Finisher:
             delivery.lose(verdict.verb)
             return
         message.lease_lost = False  # whatever reported it lost was in a transaction that was rolled back
-        fields = {
-            "queue": message.queue, "message_id": message.pk, "error": verdict.error, "attempt": delivery.reads,
-            "exception": delivery.raised,
-        }  # fmt: skip
         if verdict.verb == "release":
             self._board.count("given_back")
         elif verdict.verb == "drop":
             self._board.count("done")
             _notify_runner(delivery)
         elif verdict.verb == "cut off":
-            self._board.count("cut_off")
-        elif verdict.verb == "reject" or delivery.is_last:
+            was_cut_off(self._board, message, delivery.name, verdict.error)
+        else:
+            self._ended_badly(delivery, verdict.error, verdict.delay, dies=verdict.verb == "reject")
+
+    def _ended_badly(self, delivery: Delivery, error: str, delay: float | None, *, dies: bool) -> None:
+        message = delivery.message
+        fields = {
+            "queue": message.queue, "message_id": message.pk, "error": error, "attempt": delivery.reads,
+            "exception": delivery.raised,
+        }  # fmt: skip
+        if dies or delivery.is_last:
             self._board.count("died")
             signals.message_died.send(Message, **fields)
         else:
             self._board.count("failed")
-            self._board.expect_retry(time.monotonic() + (verdict.delay or 0.0))
-            signals.message_failed.send(Message, **fields, delay=verdict.delay)
+            self._board.expect_retry(time.monotonic() + (delay or 0.0))
+            signals.message_failed.send(Message, **fields, delay=delay)
+
+
+def was_cut_off(board: Board, message: Message, handler: str, error: str) -> None:
+    """Tell of a message that went back charged, or died, because its process had to end."""
+    board.count("cut_off")
+    if is_spent(message.read_count, message.max_reads):
+        board.count("died")
+        fields = {"queue": message.queue, "message_id": message.pk, "error": error, "attempt": message.read_count}
+        signals.message_died.send(Message, **fields)
+    else:
+        log_events.cut_off(message, handler)
 
 
 def _notify_runner(delivery: Delivery) -> None:

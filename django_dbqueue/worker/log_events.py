@@ -72,13 +72,22 @@ def ended(ends: Iterable[tuple[Delivery, Verdict]]) -> None:
                 )  # fmt: skip
 
 
+def cut_off(message: Any, handler: str) -> None:
+    """Log that a handler was cut off, and its message goes back."""
+    _log(
+        logging.WARNING, "cut_off", "message %s of %s was cut off at attempt %s, and runs again: %s",
+        message.pk, message.queue, message.read_count, handler,
+        queue=message.queue, message_id=message.pk, attempt=message.read_count, handler=handler,
+    )  # fmt: skip
+
+
 def cancelled(delivery: Delivery, why: str) -> None:
     """Log that something which this worker holds was cancelled, by whom and why."""
     message = delivery.message
     when = "before it began" if delivery.started_at is None else f"while {delivery.name} runs it"
     _log(
         logging.WARNING, "cancelled", "message %s of %s was cancelled %s (%s)",
-        message.pk, message.queue, when, _first_line(why),
+        message.pk, message.queue, when, first_line(why),
         queue=message.queue, message_id=message.pk, handler=delivery.name,
     )  # fmt: skip
 
@@ -108,9 +117,9 @@ def _failed(
     with_trace = conf.get("LOG_RETRIES") == conf.TRACEBACK or logger.isEnabledFor(logging.DEBUG)
     _log(
         logging.WARNING, "failed", "message %s of %s failed%s, retried %s: %s",
-        message_id, queue, _at(attempt), again, _first_line(error),
+        message_id, queue, _at(attempt), again, first_line(error),
         raised=_unless_decided(exception) if with_trace else None,
-        queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error), delay=delay,
+        queue=queue, message_id=message_id, attempt=attempt, error=first_line(error), delay=delay,
     )  # fmt: skip
 
 
@@ -119,9 +128,9 @@ def _died(
     **_: object,
 ) -> None:  # fmt: skip
     _log(
-        logging.ERROR, "died", "message %s of %s is dead%s: %s", message_id, queue, _at(attempt), _first_line(error),
+        logging.ERROR, "died", "message %s of %s is dead%s: %s", message_id, queue, _at(attempt), first_line(error),
         raised=_unless_decided(exception),
-        queue=queue, message_id=message_id, attempt=attempt, error=_first_line(error),
+        queue=queue, message_id=message_id, attempt=attempt, error=first_line(error),
     )  # fmt: skip
 
 
@@ -169,5 +178,6 @@ def _operator_acted(
     )  # fmt: skip
 
 
-def _first_line(error: str) -> str:
+def first_line(error: str) -> str:
+    """Return the first line of an error's text, at most 500 characters of it."""
     return error.splitlines()[0][:500] if error else ""

@@ -30,6 +30,8 @@ class Child:
     worker_id: int
     started_at: float
     line_lost_at: float | None = None
+    is_killed: bool = False
+    """A handler ran on past its timeout, and the supervisor killed it all."""
 
 
 @dataclass(slots=True)
@@ -115,4 +117,5 @@ def end_the_overdue(children: Iterable[Child], moment: float) -> None:
         if not child.board.is_leaving and child.board.is_overdue(moment):
             logger.warning("child %s can't stop a handler that ran past its timeout, and is killed", child.index)
             child.board.note_leaving()
+            child.is_killed = True
             os.kill(child.process.pid, signal.SIGKILL)

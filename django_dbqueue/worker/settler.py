@@ -70,9 +70,7 @@ class Settler:
             if delivery.message.suspended is not None:
                 self._finish.suspended(delivery, verdict)
             elif is_settled:
-                self._board.count("done")
-            if verdict.verb == "acked":
-                self._finish.announce_done(delivery, seconds)
+                self._finish.settled_by_its_handler(delivery, verdict, seconds)
         elif delivery.superseded:
             self._holding.drop(delivery)
         elif verdict.verb == "ack":

@@ -35,6 +35,7 @@ from django_dbqueue.worker.worker_options import (
     EXIT_OK,
     EXIT_RECYCLED,
     EXIT_REFUSED,
+    EXIT_REPLACE,
     EXIT_STOPPED,
     WorkerOptions,
 )
@@ -80,7 +81,7 @@ class Supervisor:
         self._late_claims: dict[int, float] = {}
         self._deadline: float | None = None
         self._killed = self._gave_up = False
-        self._cut_off = self._unserved_named = 0
+        self._unserved_named = self._cut_off_before_stop = 0
         self._retry_due = 0.0
         self._liveness = LivenessFile(options.liveness_file)
 
@@ -122,8 +123,9 @@ class Supervisor:
             count_what_ended(self._options, self._totals, stop, self._deadline)
         self._liveness.end()
         discard_all()
-        was_cut_off = self._cut_off or self._totals["cut_off"]
-        return EXIT_FAILED if self._gave_up else EXIT_CUT_OFF if was_cut_off else EXIT_OK
+        was_cut_off = self._aftermaths or self._totals["cut_off"] > self._cut_off_before_stop
+        ends_badly = was_cut_off and self._deadline is not None
+        return EXIT_FAILED if self._gave_up else EXIT_CUT_OFF if ends_badly else EXIT_OK
 
     def _may_end(self) -> bool:
         if (self._aftermaths or self._late_claims) and not self._killed:
@@ -209,7 +211,8 @@ class Supervisor:
             if code == EXIT_REFUSED and self._deadline is None:
                 self._gave_up, self._deadline = True, time.monotonic() + self._options.grace
         else:
-            self._aftermaths.append((child, how_ended(code), self._killed))
+            is_replaced = not crashed and (code == EXIT_REPLACE or child.is_killed)
+            self._aftermaths.append((child, how_ended(code), self._killed or is_replaced))
             if crashed and not self._killed:
                 logger.error("child %s ended by %s", child.index, how_ended(code))
 
@@ -239,8 +242,7 @@ class Supervisor:
         for entry in self._aftermaths[::-1]:
             child, how, cut_off = entry
             try:
-                running = self._settle_after(child.worker_id, self._consumers, child.board, how=how, cut_off=cut_off)
-                self._cut_off += running if cut_off else 0
+                self._settle_after(child.worker_id, self._consumers, child.board, how=how, cut_off=cut_off)
                 self._take_over(child)
                 self._aftermaths.remove(entry)
             except Error as error:
@@ -282,10 +284,12 @@ class Supervisor:
         begins = bool(stop.received) and self._deadline is None
         if begins:
             self._deadline = time.monotonic() + self._options.grace
+            self._cut_off_before_stop = self.totals["cut_off"]
         if self._deadline is not None and not self._killed:
             self._signal_children(signal.SIGTERM)  # at every turn: a child that was just forked misses the first one
         if begins:  # once the children were signalled, so that whoever reads it knows that they were
-            logger.info("stopping: running handlers have %g s to finish", self._options.grace)
+            text = "stopping: running handlers have %g s to finish; a second signal cuts them off"
+            logger.info(text, self._options.grace)
         if not self._killed and (stop.received > 1 or time.monotonic() >= (self._deadline or math.inf)):
             self._killed = True  # children first, then what they held: two runs never overlap
             self._signal_children(signal.SIGKILL)

@@ -169,14 +169,20 @@ def test_sigterm_lets_the_handler_finish_and_gives_the_rest_back_uncharged(
 def test_what_is_cut_off_goes_back_charged_but_neither_failed_nor_crashed(
     start_worker: Callable[..., Any], how: str
 ) -> None:
-    running = send(do="sleep", seconds=300)
-    worker = start_worker("--grace", "0.3" if how == "the grace ends" else "300")
+    running, last = send(do="sleep", seconds=300), send(do="sleep", seconds=300)
+    Message.objects.filter(pk=last.pk).update(max_reads=1)
+    worker = start_worker("--threads", "2", "--grace", "0.3" if how == "the grace ends" else "300")
     worker.wait_for("begin", running.pk)
+    worker.wait_for("begin", last.pk)
     worker.signal(signal.SIGTERM)
     if how == "a second signal":
-        worker.wait_for_output("stopping")
+        worker.wait_for_output("a second signal cuts them off")
         worker.signal(signal.SIGTERM)
     assert worker.ended() == 3
+    assert f"message {running.pk} of test was cut off at attempt 1, and runs again: tests." in worker.output
+    assert f"message {last.pk} of test is dead at attempt 1: Interrupted: " in worker.output
+    assert "0 done, 0 failed and retried, 1 dead, 0 released, 2 cut off" in worker.output
+    assert Message.objects.get(pk=last.pk).is_dead
     row = Message.objects.get(pk=running.pk)
     assert (row.status, row.read_count, row.crashes) == ("n", 1, 0)
     assert row.available_at is not None

@@ -137,16 +137,22 @@ def test_a_coroutine_whose_lease_is_lost_is_cancelled(start_worker: Callable[...
 def test_a_stop_cancels_coroutines_at_the_end_of_grace_and_releases_what_has_not_begun(
     start_worker: Callable[..., Any],
 ) -> None:
-    running, behind = send(do="wait"), send(do="wait")
-    worker = start_worker("--queues", QUEUE, "--concurrency", "1", "--grace", "2")
+    running, last, behind = send(do="wait"), send(do="wait"), send(do="wait")
+    Message.objects.filter(pk=last.pk).update(max_reads=1)
+    worker = start_worker("--queues", QUEUE, "--concurrency", "2", "--grace", "2")
     worker.wait_for("begin", running.pk)
-    wait_until(lambda: row_of(behind).status == "run", "the second to be claimed")
+    worker.wait_for("begin", last.pk)
+    wait_until(lambda: row_of(behind).status == "run", "the third to be claimed")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 3, worker.output
     assert len(worker.notes("cleaned up", running.pk)) == 1
     row = row_of(running)
     assert (row.status, row.read_count, row.crashes) == ("n", 1, 0)
     assert str(row.error).startswith("Interrupted")
+    assert row_of(last).is_dead
+    assert f"message {running.pk} of {QUEUE} was cut off at attempt 1, and runs again: tests." in worker.output
+    assert f"message {last.pk} of {QUEUE} is dead at attempt 1: Interrupted: " in worker.output
+    assert "0 done, 0 failed and retried, 1 dead, 1 released, 2 cut off" in worker.output
     assert (row_of(behind).status, row_of(behind).read_count) == ("n", 0)
     assert worker.notes("begin", behind.pk) == []
 

@@ -144,7 +144,7 @@ def test_after_a_save_a_handler_finishes_with_the_old_code_and_the_next_one_has_
     reloaded.wait_for("begin one")
     reloaded.save(CONSUMERS.replace('"one"', '"two"'))
     reloaded.wait_for_output("queue_consumers.py was saved: the worker restarts when its running handlers have ended")
-    reloaded.wait_for_output("stopping: running handlers have 25 s to finish")
+    reloaded.wait_for_output("stopping: running handlers have 25 s to finish; a second signal cuts them off")
     reloaded.let_end("first")
     reloaded.wait_for("end one")
     reloaded.let_end("second")
@@ -200,7 +200,7 @@ def test_ctrl_c_after_a_save_cuts_no_handler_off(reloaded: Reloaded) -> None:
     reloaded.send("first")
     reloaded.wait_for("begin one")
     reloaded.save(CONSUMERS.replace('"one"', '"two"'))
-    reloaded.wait_for_output("stopping: running handlers have 25 s to finish")
+    reloaded.wait_for_output("stopping: running handlers have 25 s to finish; a second signal cuts them off")
     os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
     reloaded.let_end("first")
     assert process.wait(PATIENCE) == 0, reloaded.output
@@ -214,7 +214,7 @@ def test_a_second_ctrl_c_cuts_handlers_off(reloaded: Reloaded) -> None:
     reloaded.send("first")
     reloaded.wait_for("begin one")
     os.killpg(process.pid, signal.SIGINT)
-    reloaded.wait_for_output("stopping: running handlers have 25 s to finish")
+    reloaded.wait_for_output("stopping: running handlers have 25 s to finish; a second signal cuts them off")
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(PATIENCE) == 3, reloaded.output
 
@@ -224,7 +224,7 @@ def test_a_worker_whose_parent_was_killed_stops(reloaded: Reloaded) -> None:
     reloaded.send("first")
     reloaded.wait_for("begin one")
     process.kill()
-    reloaded.wait_for_output("stopping: running handlers have 25 s to finish")
+    reloaded.wait_for_output("stopping: running handlers have 25 s to finish; a second signal cuts them off")
     reloaded.let_end("first")
     reloaded.wait_for_output("worker ended: 1 done")
 

@@ -41,6 +41,35 @@ def test_each_verdict_ends_where_it_should(drain: Callable[..., Any]) -> None:
     assert "SystemExit: 3" in str(leaving.error)
 
 
+@pytest.mark.parametrize("queue", ["test", "transactional"])
+@pytest.mark.parametrize(
+    ("verb", "how", "line", "counts"),
+    [
+        ("ack", {}, "", "1 done, 0 failed and retried, 0 dead, 0 released"),
+        (
+            "reject",
+            {"reason": "not wanted"},
+            "is dead at attempt 1: not wanted",
+            "0 done, 0 failed and retried, 1 dead",
+        ),
+        (
+            "nack",
+            {"delay": 0.05, "error": "not yet"},
+            "is dead at attempt 3: not yet",
+            "0 done, 2 failed and retried, 1 dead",
+        ),
+    ],
+)
+def test_what_a_handler_settles_itself_is_counted_and_logged_as_what_it_raises(
+    drain: Callable[..., Any], queue: str, verb: str, how: dict[str, Any], line: str, counts: str
+) -> None:
+    send(queue, do="settle", verb=verb, how=how)
+    worker = drain("--queues", queue)
+    assert f"worker ended: {counts}" in worker.output
+    assert line in worker.output
+    assert worker.output.count("failed at attempt") == int(verb == "nack") * 2
+
+
 def test_a_row_that_cannot_be_decoded_goes_to_the_dead_and_blocks_no_other(drain: Callable[..., Any]) -> None:
     broken = send(do="ok")
     odd = send(do="ok")

@@ -95,7 +95,7 @@ def test_what_its_handler_settled_before_it_was_claimed_again_is_no_loss(
     old.message.nack(delay=0)
     begin(settler, claim_one())
     settler.add(old, ACK, 0.0)
-    assert (lost, board.counter("done")) == ([], 1)
+    assert (lost, board.counter("failed")) == ([], 1)
 
 
 def test_a_batch_that_names_a_message_under_two_tokens_returns_which_one_held() -> None:

@@ -242,9 +242,10 @@ class Command(BaseCommand):
 
     def _sum_up(self, totals: dict[str, int], seconds: float) -> None:
         done = totals["done"]
+        cut_off = f", {totals['cut_off']} cut off" if totals["cut_off"] else ""
         logger.info(
-            "worker ended: %s done, %s failed and retried, %s dead, %s released, in %.1f s (%.0f done per second)",
-            done, totals["failed"], totals["died"], totals["given_back"], seconds, done / max(seconds, 0.001),
+            "worker ended: %s done, %s failed and retried, %s dead, %s released%s, in %.1f s (%.0f done per second)",
+            done, totals["failed"], totals["died"], totals["given_back"], cut_off, seconds, done / max(seconds, 0.001),
             extra={"event": "ended", "fields": {**totals, "seconds": round(seconds, 3)}},
         )  # fmt: skip
 
