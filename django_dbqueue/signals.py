@@ -7,8 +7,9 @@ signal                    arguments besides ``sender`` (the message model)
 ``message_failed``        queue, message_id, error, attempt, exception, delay (seconds until it is due again, or None)
 ``message_died``          queue, message_id, error, attempt, exception
 ``message_rescued``       queue, message_ids, evidence
-``message_ended``         message_id: it was cancelled, dropped or rejected by itself, not in bulk, by an operator or
-                          its sender; or acked by a supervisor whose child had died after the handler's return
+``message_ended``         message_id: it was cancelled, dropped or rejected by an operator or its sender, but not in
+                          bulk (``drop_all()`` and the like send one for each); or acked by a supervisor whose child had
+                          died after the handler's return
 ``lease_lost``            queue, message_id, verb (``"cancel"``: its message was cancelled)
 ``ack_undecided``         queue, message_id
 ``handler_stuck``         queue, message_id, handler (its name), seconds (since it began), after (what should have ended

@@ -107,7 +107,9 @@ def tagged(checkout: Path) -> str:
 def test_a_version_that_the_changelog_does_not_have_is_not_tagged(checkout: Path) -> None:
     changelog = checkout / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace("## [0.1.0] - ", "## [0.0.9] - "))
-    subprocess.run([*GIT, "commit", "--quiet", "--all", "--message", "Forget it"], cwd=checkout, check=True)
+    subprocess.run(
+        [*GIT, "commit", "--quiet", "--all", "--allow-empty", "--message", "Forget it"], cwd=checkout, check=True
+    )
     assert "CHANGELOG.md has no heading '## [0.1.0] - YYYY-MM-DD'" in tagged(checkout)
 
 
