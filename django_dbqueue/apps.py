@@ -21,13 +21,14 @@ class DBQueueConfig(AppConfig):
         from django_dbqueue.sessions import autocommit
         from django_dbqueue.tasks import finished_signal
         from django_dbqueue.tasks.sources import task_consumers
+        from django_dbqueue.tasks.task_headers import task_named
         from django_dbqueue.tasks.task_schedules import scheduled_tasks
         from django_dbqueue.worker import log_events
 
         checks.register()
         log_events.connect()
         autocommit.connect()
-        registry.add_source(task_consumers, scheduled_tasks)
+        registry.add_source(task_consumers, scheduled_tasks, task_named)
         finished_signal.connect()
         expired_streams.listen_to_deaths()
         switch.connect()

@@ -94,18 +94,22 @@ def largest_batch(consumers: Iterable[Consumer]) -> int:
 
 _registry: dict[str, Consumer] = {}
 Source = Callable[[Iterable[str]], dict[str, Consumer]]
-_sources: list[Source] = []
-_scheduled_sources: list[Callable[[], Iterable[Scheduled]]] = []
+NameIn = Callable[[str | None], str | None]
+_sources: list[tuple[Source, Callable[[], Iterable[Scheduled]], NameIn]] = []
 
 
-def add_source(source: Source, scheduled_source: Callable[[], Iterable[Scheduled]]) -> None:
+def add_source(source: Source, scheduled_source: Callable[[], Iterable[Scheduled]], name_in: NameIn) -> None:
     """Let ``registered`` ask for more consumers, of queues that no function consumes; it is given the named queues.
 
-    ``scheduled_source`` returns what else has a ``cron``.
+    ``scheduled_source`` returns what else has a ``cron``, ``name_in`` what headers name that only its consumers run.
     """
-    if source not in _sources:
-        _sources.append(source)
-        _scheduled_sources.append(scheduled_source)
+    if (one := (source, scheduled_source, name_in)) not in _sources:
+        _sources.append(one)
+
+
+def name_in(headers_text: str | None) -> str | None:
+    """Return what headers name that no function consumes, if they name such a thing."""
+    return next((name for *_, find in _sources if (name := find(headers_text)) is not None), None)
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -268,7 +272,7 @@ def scheduled() -> list[Scheduled]:
         for each in _registry.values()
         if each.schedule is not None
     ]
-    return [*found, *(each for source in _scheduled_sources for each in source())]
+    return [*found, *(each for _, source, _ in _sources for each in source())]
 
 
 def plans() -> list[declarations.Plan]:
@@ -288,6 +292,6 @@ def registered(named: Iterable[str] = ()) -> dict[str, Consumer]:
     Some have a consumer for whatever queue is ``named``.
     """
     found = functions()
-    for source in _sources:
+    for source, *_ in _sources:
         found = source(named) | found
     return found

@@ -106,7 +106,7 @@ def cancel_one(model: MessageType, session: DjangoSession, message_id: int, orde
 def _announced(model: MessageType, order: Order, outcome: MoveOutcome) -> MoveOutcome:
     """Announce those that ended by themselves, not in bulk."""
     if order.verb.name in _ENDS:
-        for message_id in outcome.moved:
+        for message_id in outcome.moved.keys() - outcome.were_dead:
             signals.message_ended.send(model, message_id=message_id)
     return outcome
 
@@ -129,6 +129,7 @@ def _move(
             model, session, order, {each.id: each for each in seen}, outcome, of=of, skips_locked=skips_locked
         )
         if messages:
+            outcome.were_dead |= {message.pk for message in messages if message.is_dead}
             ways.apply(model, session, order, messages, outcome)
         if order.verb.name not in _ENDS:
             for queue in set(outcome.moved.values()):

@@ -34,6 +34,8 @@ class MoveOutcome:
 
     moved: dict[int, str] = field(default_factory=dict)
     """By id, the queue in which each was."""
+    were_dead: set[int] = field(default_factory=set)
+    """Those of them that had been dead before."""
     left: dict[int, Why] = field(default_factory=dict)
     """Those that were left alone: by id, why."""
     cursor: str | None = None

@@ -91,11 +91,11 @@ class DBQueueTask(AnyTask):
 
         if countdown is not None and eta is not None:
             raise ValueError("Give countdown or eta, not both.")
-        when = eta if countdown is None else as_django_shows(now() + _length("countdown", countdown))
-        task = self.using(run_after=when, queue_name=queue, priority=priority)
-        limit = expires if expires is None or isinstance(expires, datetime) else now() + _length("expires", expires)
-        options = {"expires": limit, "group": group, "once": once, "once_for": once_for}
         backend: Any = self.get_backend()
+        when = eta if countdown is None else as_django_shows(_from_now(backend, "countdown", countdown))
+        task = self.using(run_after=when, queue_name=queue, priority=priority)
+        limit = expires if expires is None or isinstance(expires, datetime) else _from_now(backend, "expires", expires)
+        options = {"expires": limit, "group": group, "once": once, "once_for": once_for}
         if call := _accepted_by(backend, {name: value for name, value in options.items() if value is not None}):
             task = replace(task, call_options=call)  # type: ignore[call-arg]
         args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
@@ -110,6 +110,18 @@ def _accepted_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:
     if options and not is_in_process(backend):
         raise InvalidTask(f"{type(backend).__name__} has no {', '.join(options)}: only the backend of this queue has.")
     return {}
+
+
+def _from_now(backend: object, name: str, seconds: float | timedelta) -> datetime:
+    """Return the moment in so many seconds, by the clock of the queue's database where the task goes there."""
+    length = _length(name, seconds)
+    if not getattr(backend, "supports_call_options", False):
+        return now() + length
+    from django_dbqueue.models import Message
+    from django_dbqueue.models.aliases import db_alias
+    from django_dbqueue.models.fields import clock
+
+    return clock(db_alias(Message)) + length
 
 
 def _length(name: str, seconds: float | timedelta) -> timedelta:

@@ -24,6 +24,8 @@ EXPIRED: Final = "Expired: "
 
 def task_named(headers_text: str | None) -> str | None:
     """Return the dotted name of the task that a message is; None if it is none, or can't be decoded."""
+    if headers_text is None or TASK not in headers_text:
+        return None
     try:
         name = codecs.decode_headers(headers_text).get(TASK)
     except UndecodableMessage:

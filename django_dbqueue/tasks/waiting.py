@@ -7,7 +7,10 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from asgiref.sync import sync_to_async
+
 from django_dbqueue.envelope import check_seconds
+from django_dbqueue.exceptions import TransactionNotAllowed
 
 if TYPE_CHECKING:
     from django_dbqueue.tasks.compat import AnyResult
@@ -23,13 +26,14 @@ def wait_for(result: AnyResult, *, timeout: float | timedelta | None = None) -> 
 
     InvalidMessage if ``timeout`` isn't a number of seconds, or a timedelta, of 0 or more.
 
-    Inside a transaction that enqueued it, or that began before it ended at REPEATABLE READ, nobody can see it end.
+    TransactionNotAllowed inside a transaction, which doesn't see it end, or keeps the worker from seeing it at all.
     """
     until, pause = _until(timeout), SHORTEST
     while True:
         result.refresh()
         if result.is_finished:
             return result
+        _refuse_inside_atomic(result)
         time.sleep(_pause(result, until, pause))
         pause = min(pause * GROWS, LONGEST)
 
@@ -41,8 +45,22 @@ async def await_for(result: AnyResult, *, timeout: float | timedelta | None = No
         await result.arefresh()
         if result.is_finished:
             return result
+        await sync_to_async(_refuse_inside_atomic)(result)
         await asyncio.sleep(_pause(result, until, pause))
         pause = min(pause * GROWS, LONGEST)
+
+
+def _refuse_inside_atomic(result: AnyResult) -> None:
+    from django_dbqueue.models import Message
+    from django_dbqueue.sessions.django_session import in_callers_transaction, is_only_a_testcase, session_for
+
+    connection = session_for(Message).connection
+    if in_callers_transaction(connection) and not is_only_a_testcase(connection):
+        raise TransactionNotAllowed(
+            f"Task {result.task.module_path} (result {result.id}) is {result.status}, and inside a transaction it "
+            "would stay so: no worker sees what the transaction sent, and it may not see what a worker commits. Wait "
+            "after atomic() (in a view: without ATOMIC_REQUESTS)."
+        )
 
 
 def _until(timeout: float | timedelta | None) -> float:
@@ -52,8 +70,9 @@ def _until(timeout: float | timedelta | None) -> float:
 def _pause(result: AnyResult, until: float, pause: float) -> float:
     left = until - time.monotonic()
     if left <= 0:
-        raise TimeoutError(
-            f"Task {result.task.module_path} (result {result.id}) is still {result.status}, and the timeout is over. "
-            f"Wait longer, or check that a worker runs the queue {result.task.queue_name}."
-        )
+        why = f"Wait longer, or check that a worker runs the queue {result.task.queue_name}."
+        if result.errors:
+            why = f"Its last attempt failed with {result.errors[-1].exception_class_path}; it waits for the next one."
+        task = f"Task {result.task.module_path} (result {result.id})"
+        raise TimeoutError(f"{task} is still {result.status}, and the timeout is over. {why}")
     return min(pause, left)

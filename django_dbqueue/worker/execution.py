@@ -13,7 +13,7 @@ from django.db import transaction
 
 from django_dbqueue.conf import QueueOptions
 from django_dbqueue.consumers import Reject, Retry
-from django_dbqueue.consumers.registry import Consumer
+from django_dbqueue.consumers.registry import Consumer, name_in
 from django_dbqueue.consumers.unrun import refuse_unrun
 from django_dbqueue.databases.statement import Kept
 from django_dbqueue.envelope import check_seconds
@@ -82,6 +82,11 @@ def prepare(delivery: Delivery) -> None:
     message.release_pause = RELEASE_PAUSE
     if delivery.options.timeout is not None:
         message.over_at = delivery.over_at
+    if delivery.consumer.runner is None and (task := name_in(message.headers_text)) is not None:
+        raise Reject(
+            f"It is the task {task}, but its queue has the consumer {delivery.consumer.name}, which runs no tasks: "
+            "give one of them another queue, and send it again."
+        )
     read(delivery)
     message.decode_now()
 

@@ -40,6 +40,8 @@ TOKENS_AT_ONCE: Final = 1_000
 ARCHIVE_SHARE: Final = 10
 """If there is more to move than that, the next turn comes sooner, using at most 1/ARCHIVE_SHARE of the time."""
 COUNT_EVERY: Final = 60.0
+COUNT_AT_MOST: Final = 480.0
+"""Seconds between the counts of a fleet that rests, however seldom it asks: an alert takes ten minutes for a fault."""
 COUNT_SOON: Final = 10.0
 """Seconds between counts of what ended, while this worker ends something."""
 COUNT_SHARE: Final = 20
@@ -100,7 +102,7 @@ class Maintenance:
         """Whether the last turns have left something of what is done for all."""
         self.until_turn: Callable[[], float] | None = None
         """Set while this worker asks for all that rest: in how many seconds it asks again, once it has asked."""
-        self.spread = 1.0
+        self.spread = self.askers = 1.0
         """How many times less often it does what is to be done once for all."""
 
     def wake(self, now: float) -> None:
@@ -210,7 +212,7 @@ class Maintenance:
         self.has_ended_something = False
         rest = COUNT_SHARE * (time.monotonic() - began)
         self._count_soon_at = now + max(COUNT_SOON, rest)
-        self._count_at = now + (max(1.0, rest) if more else COUNT_EVERY * self.spread)
+        self._count_at = now + (max(1.0, rest) if more else min(COUNT_EVERY * self.spread, COUNT_AT_MOST * self.askers))
 
     def _keep(self, now: float) -> None:
         """Look after the groups of all, if it is time; the first time soon, for an earlier worker may have died."""

@@ -123,6 +123,7 @@ class Rest:
         if poll.fleet.works:
             every = min(every, CHECK_EVERY)
         self._maintenance.spread = spread = askers * max(1.0, interval / SPREAD_FROM)
+        self._maintenance.askers = askers
         self._timetable.at_most = min(timetables.AT_REST, max(timetables.CHECK_EVERY, every))
         beat_every = math.ceil(1.5 * interval) if is_rare else BEAT_RESTING
         self._seat.note_question(spread=spread, beat_every=beat_every)

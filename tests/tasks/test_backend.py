@@ -14,7 +14,7 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_dbqueue import InvalidMessage, UndecodableMessage
+from django_dbqueue import InvalidMessage, TransactionNotAllowed, UndecodableMessage
 from django_dbqueue.consumers import registry as consumer_registry
 from django_dbqueue.models import Message, Result
 from django_dbqueue.tasks import DBQueueBackend, await_for, wait_for
@@ -112,6 +112,26 @@ def test_a_wait_takes_seconds_or_a_timedelta_and_reports_what_it_saw(jobs: Any) 
     for wrong in ("5", float("nan"), True, -1):
         with pytest.raises(InvalidMessage, match="timeout must be"):
             wait_for(result, timeout=wrong)
+
+
+def test_a_wait_for_what_has_failed_tells_its_last_error(jobs: Any) -> None:
+    result = jobs.fail_later.enqueue()
+    run_consumers("jobs", on_error="collect")
+    with pytest.raises(TimeoutError, match=r"still READY, .* last attempt failed with builtins\.ValueError; it waits"):
+        wait_for(result, timeout=0.01)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wait_inside_a_transaction_is_refused_at_once_unless_it_is_over(jobs: Any) -> None:
+    earlier = jobs.add.enqueue(1, 2)
+    run_consumers("default")
+    with transaction.atomic():
+        assert wait_for(earlier).return_value == 3
+        result = jobs.add.enqueue(1, 2)
+        with pytest.raises(TransactionNotAllowed, match="inside a transaction it would stay so: no worker sees"):
+            wait_for(result)
+        with pytest.raises(TransactionNotAllowed, match="inside a transaction"):
+            async_to_sync(await_for)(result)
 
 
 def test_moments_that_are_none_are_invalid_tasks(jobs: Any) -> None:

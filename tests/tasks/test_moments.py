@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils import timezone
 
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, fields
 from django_dbqueue.tasks.task_headers import EXPIRES
 from django_dbqueue.testing import run_consumers
 from tests.tasks.hearing import ENDS, hearing
@@ -36,9 +36,8 @@ def use_tz(request: pytest.FixtureRequest, settings: Any) -> bool:
 def test_a_length_of_time_is_reckoned_in_utc_also_when_the_clocks_change(
     jobs: Any, use_tz: bool, moment: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = moment if use_tz else moment.astimezone(BERLIN).replace(tzinfo=None)
     with monkeypatch.context() as patch:
-        patch.setattr(timezone, "now", lambda: now)
+        patch.setattr(fields, "clock", lambda _using: moment)
         result = jobs.add.apply_async((1, 2), countdown=60, expires=timedelta(minutes=2))
     row = Message.objects.get()
     assert row.available_at == moment + timedelta(minutes=1)
@@ -46,6 +45,15 @@ def test_a_length_of_time_is_reckoned_in_utc_also_when_the_clocks_change(
     shown = result.task.run_after
     assert timezone.is_aware(shown) == use_tz
     assert shown.astimezone(UTC) == row.available_at, "a naive one says by its fold which of the two it is"
+
+
+def test_a_length_of_time_is_reckoned_by_the_clock_of_the_database(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(timezone, "now", lambda: SKIPPED)
+        jobs.add.apply_async((1, 2), countdown=60, expires=120)
+    row, now = Message.objects.get(), fields.clock("default")
+    assert row.created_at <= row.available_at <= now + timedelta(minutes=1)
+    assert row.available_at <= datetime.fromisoformat(row.headers[EXPIRES]) <= now + timedelta(minutes=2)
 
 
 @pytest.mark.parametrize("moment", TWICE, ids=str)

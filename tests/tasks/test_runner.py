@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from django_dbqueue import Reject
+from django_dbqueue import Reject, consumer
 from django_dbqueue.lifecycle.expired_rows import forget_results
 from django_dbqueue.models import Message, MessageEvent, Result
 from django_dbqueue.models.fields import DbNow
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.task_headers import BACKEND, EXPIRES, TASK
+from django_dbqueue.testing import run_consumers
 from tests.tasks.hearing import ENDS, hearing
 from tests.tasks.running import run
 
@@ -47,6 +48,19 @@ def test_a_result_is_kept_with_its_message(jobs: Any, heard: list[Any]) -> None:
     assert result.enqueued_at <= result.started_at == result.last_attempted_at <= result.finished_at
     assert Result.objects.get().value == 3
     assert heard == [("task_started", "RUNNING", 0), ("task_finished", "SUCCESSFUL", 0)]
+
+
+def test_a_task_that_comes_to_a_consumer_is_dead_instead_of_acked_unrun(
+    jobs: Any, settings: Any, registry: dict[str, Any]
+) -> None:
+    seen: list[Message] = []
+    settings.TASKS = {"default": {**settings.TASKS["default"], "QUEUES": []}}
+    consumer("mail")(seen.append)
+    result = jobs.add.using(queue_name="mail").enqueue(1, 2)
+    run_consumers("mail")
+    result.refresh()
+    assert (seen, result.status) == ([], "FAILED")
+    assert "It is the task tests.tasks_app.jobs.add, but its queue has the consumer" in str(Message.objects.get().error)
 
 
 def test_what_returns_nothing_or_keeps_nothing_writes_no_row(jobs: Any) -> None:

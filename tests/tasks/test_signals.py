@@ -101,7 +101,12 @@ def let_it_have_no_reads(jobs: Any) -> None:
     assert Message.objects.claim(1) == []
 
 
-@pytest.mark.parametrize("end", [expire, drop, reject, let_it_be_rescued, let_it_have_no_reads])
+def reject_and_drop(jobs: Any) -> None:
+    reject(jobs)
+    assert Message.objects.all().drop_all("forgotten") == 1
+
+
+@pytest.mark.parametrize("end", [expire, drop, reject, reject_and_drop, let_it_be_rescued, let_it_have_no_reads])
 def test_an_end_that_is_no_handlers_is_signalled_too(jobs: Any, heard: list[Any], end: Callable[[Any], object]) -> None:
     end(jobs)
     assert heard == [("add", "FAILED", "FAILED")]

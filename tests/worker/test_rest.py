@@ -263,6 +263,16 @@ def test_while_somebody_works_it_asks_often(for_long: RestingTurns) -> None:
     assert len(polls(for_long, 60)) >= 60 / CHECK_EVERY - 1
 
 
+def test_an_asker_that_is_to_ask_seldom_counts_what_ended_before_an_alert_takes_it_for_a_fault(
+    for_long: RestingTurns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = for_long.turns
+    counted: list[float] = []
+    monkeypatch.setattr(turns.maintenance._counter, "turn", lambda: bool(counted.append(turns.clock.now)))
+    turns.go_on(3_600)
+    assert max(later - earlier for earlier, later in pairwise(counted)) < 2.1 * FIVE_MINUTES
+
+
 def test_whoever_has_something_to_do_again_checks_as_often_as_ever(for_long: RestingTurns) -> None:
     turns = for_long.turns
     for_long.rest.begin(is_calm=False)
