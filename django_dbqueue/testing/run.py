@@ -177,7 +177,7 @@ class _Run:
     def _bring_forward(self, queues: list[str], before: datetime) -> bool:
         """Make the next message due right now, if later ones are to run; return whether there was one.
 
-        It was not due ``before`` the claims that left nothing: it may have become due since.
+        It was not due ``before`` the claims that left nothing, but may have become so after them.
         """
         if not self._later:
             return False
@@ -189,7 +189,7 @@ class _Run:
         soonest = rows.order_by("available_at", "-priority", "pk").values_list("pk", flat=True).first()
         if not soonest:
             return False
-        rows.filter(pk=soonest, available_at__gt=DbNow()).update(available_at=DbNow())
+        rows.delayed().filter(pk=soonest).update(available_at=DbNow())
         steps = Step.objects.using(self._session.using).filter(message_id=soonest, until__gt=DbNow())
         steps.update(until=DbNow())  # no time passes, so that a sleep would not be over
         return True

@@ -114,7 +114,7 @@ def test_a_wait_takes_seconds_or_a_timedelta_and_reports_what_it_saw(jobs: Any) 
             wait_for(result, timeout=wrong)
 
 
-def test_a_wait_for_what_has_failed_tells_its_last_error(jobs: Any) -> None:
+def test_a_timeout_of_a_wait_has_the_last_error_of_what_is_retried(jobs: Any) -> None:
     result = jobs.fail_later.enqueue()
     run_consumers("jobs", on_error="collect")
     with pytest.raises(TimeoutError, match=r"still READY, .* last attempt failed with builtins\.ValueError; it waits"):
