@@ -96,6 +96,11 @@ class Change(NamedTuple):
     delay: float | None = None
     """Seconds after which a failure is due again, if not at its old place."""
 
+    @property
+    def gives_back(self) -> bool:
+        """Whether it returns what it moves as if it had not been claimed."""
+        return self.in_lane == "returns" and (self.event is None or self.event.uncharges)
+
 
 class LanePlace(NamedTuple):
     """A message in a lane of its queue (``lanes``)."""

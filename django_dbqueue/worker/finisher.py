@@ -56,7 +56,7 @@ class Finisher:
             self._board.count("done")
             self._send_done(delivery, seconds)
             _notify_runner(delivery)
-        elif change.event is None or change.event.uncharges:
+        elif change.gives_back:
             self._board.count("given_back")
         else:
             self._ended_badly(delivery, change.event.text or "", change.delay, dies=not change.event.may_die)

@@ -22,7 +22,6 @@ _WITHOUT_A_LINE: Final = {
     "cut off": "it was cut off",
     "nothing": "the message is suspended, or its lease is lost",
 }
-_BY_ITSELF: Final = "it has settled the message itself"
 """What becomes of a message by a verdict of which no signal tells."""
 
 logger = logging.getLogger("django_dbqueue")
@@ -64,8 +63,10 @@ def ended(ends: Iterable[tuple[Delivery, Verdict]]) -> None:
     if logger.isEnabledFor(logging.DEBUG):
         for each, verdict in ends:
             message = each.message
-            by_itself = message.settled and verdict.verb != "acked"
-            if (how := _BY_ITSELF if by_itself else _WITHOUT_A_LINE.get(verdict.verb)) is not None:
+            verb = verdict.verb
+            if message.settled and message.suspended is None:  # by the handler
+                verb = "release" if message.settlement.gives_back else "acked"
+            if (how := _WITHOUT_A_LINE.get(verb)) is not None:
                 _log(
                     logging.DEBUG, "handler_ended", "the handler of message %s of %s has ended: %s",
                     message.pk, message.queue, how, queue=message.queue, message_id=message.pk,

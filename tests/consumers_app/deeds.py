@@ -147,10 +147,6 @@ def _reject(_message: Message, _what: dict[str, Any]) -> None:
     raise Reject("not wanted")
 
 
-def _settle(message: Message, what: dict[str, Any]) -> None:
-    getattr(message, what["verb"])(**what.get("how", {}))
-
-
 def _exit(_message: Message, _what: dict[str, Any]) -> None:
     raise SystemExit(3)
 
@@ -193,7 +189,6 @@ DEEDS: dict[str, Callable[[Message, dict[str, Any]], None]] = {
     "fail": _fail,
     "retry": _retry,
     "reject": _reject,
-    "settle": _settle,
     "exit": _exit,
     "effect": _effect,
     "enqueue": _enqueue,

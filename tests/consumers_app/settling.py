@@ -34,7 +34,7 @@ def _exactly_once(message: Message, what: dict[str, Any]) -> None:
 
 
 def _settle(message: Message, what: dict[str, Any]) -> None:
-    getattr(message, what["verb"])()
+    getattr(message, what["verb"])(**what.get("how", {}))
 
 
 def _settle_twice(message: Message, what: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def test_a_timeout_of_a_wait_has_the_last_error_of_what_is_retried(jobs: Any) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_wait_inside_a_transaction_is_refused_at_once_unless_it_is_over(jobs: Any) -> None:
+def test_a_wait_inside_a_transaction_is_refused_at_once_unless_the_task_has_ended(jobs: Any) -> None:
     earlier = jobs.add.enqueue(1, 2)
     run_consumers("default")
     with transaction.atomic():
