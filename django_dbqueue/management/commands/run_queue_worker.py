@@ -190,11 +190,10 @@ class Command(BaseCommand):
         except Error as error:
             raise unreadable(alias, error) from error
         if missing := unapplied_migrations(connections[alias]):
-            first = f" with the version that made them, up to {missing.needs_first}" if missing.needs_first else ""
             raise CommandError(
                 f"The queue's tables in database {alias!r} are older than this version of django_dbqueue: "
                 f"migrations are not applied ({', '.join(missing.names)}).\n"
-                f"  Run: manage.py migrate --database {alias}{first}"
+                f"  Run: {missing.cure(alias)}"
             )
 
     def _choose(self, names: str | None) -> dict[str, registry.Consumer]:
