@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 
 from django_dbqueue.settable.option_table import SetIn, defaults
@@ -164,6 +166,12 @@ def for_senders(queue: str) -> ForSenders:
         configured.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"]),
         chosen["group"] is not None,
     )
+
+
+def require_app() -> None:
+    """Raise ImproperlyConfigured if the project hasn't installed the app; before apps are loaded, Django says that."""
+    if apps.apps_ready and not apps.is_installed("django_dbqueue"):
+        raise ImproperlyConfigured('Add "django_dbqueue" to INSTALLED_APPS: the queue\'s tables come with the app.')
 
 
 def aware(moment: Any) -> Any:

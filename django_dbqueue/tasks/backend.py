@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
+from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
@@ -43,6 +44,10 @@ class DBQueueBackend(BaseTaskBackend):
     supports_get_result = True
     supports_priority = True
     supports_call_options = True  # expires, group, once and others: no other backend has them
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        conf.require_app()
+        super().__init__(alias, params)
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""
