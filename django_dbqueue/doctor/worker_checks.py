@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.consumers.registry import registered
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase
@@ -162,4 +163,4 @@ def _how_to_serve(name: str) -> str:
     return _(
         "This project has no consumer for it: write one, or run the project that has one. Programs that claim with "
         "SQL can't be seen from here."
-    )
+    ) + did_you_mean(name)

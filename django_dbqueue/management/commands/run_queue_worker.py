@@ -8,7 +8,6 @@ import time
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.checks.unapplied import unapplied_migrations
 from django_dbqueue.consumers import registry
 from django_dbqueue.consumers.consumer_modules import ImportExits
+from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.registry import largest_batch
 from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
@@ -218,8 +218,8 @@ class Command(BaseCommand):
             if name in registered:
                 chosen[name] = registered[name]
             else:
-                close = get_close_matches(name, registered, 1)
-                hint = f"; did you mean {close[0]}?" if close else ""
+                near = near_queue(name, registered)
+                hint = f"; did you mean {near}?" if near else ""
                 logger.warning("no consumer is registered for queue %s: its messages stay there%s", name, hint)
         if not chosen:
             raise CommandError(
