@@ -71,7 +71,7 @@ def check_consumers(**_: object) -> list[checks.CheckMessage]:
         )
         if isinstance(error, Error)
         else checks.Error(
-            f"{module} can't be imported: {type(error).__name__}: {error}",
+            consumer_modules.sentence(module, error),
             hint="No worker can start until it can be. Where only workers have what it needs, put dbqueue.E024 into "
             "SILENCED_SYSTEM_CHECKS elsewhere.",
             id="dbqueue.E024",

@@ -157,7 +157,18 @@ def test_consumers_that_cannot_be_imported_are_reported_by_check(project: Projec
     project.write("accounts/queue_consumers.py", "\nimport no_such_module\n")
     check, worker = answers(project, "check", "run_queue_worker")
     assert "(dbqueue.E024) accounts.queue_consumers can't be imported: ModuleNotFoundError: No module named" in check
-    assert "import no_such_module" in worker, "the traceback"
+    file = project.directory / "accounts" / "queue_consumers.py"
+    sentence = f"No module named 'no_such_module' ({file}, line {len(file.read_text().splitlines())})\n"
+    assert sentence in check
+    assert worker == f"refused: accounts.queue_consumers can't be imported: ModuleNotFoundError: {sentence}"
+
+
+def test_what_is_wrong_with_a_consumer_is_located_in_the_project(project: Project) -> None:
+    project.write("accounts/queue_consumers.py", "\nfrom django_dbqueue import consumer\nconsumer('a b')\n")
+    [worker] = answers(project, "run_queue_worker")
+    file = project.directory / "accounts" / "queue_consumers.py"
+    assert "accounts.queue_consumers can't be imported: InvalidMessage: 'a b' is not a queue name" in worker
+    assert worker.endswith(f"({file}, line {len(file.read_text().splitlines())})\n")
 
 
 def test_consumers_that_query_as_they_are_imported_forbid_no_migration(project: Project) -> None:

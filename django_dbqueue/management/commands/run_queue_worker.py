@@ -18,8 +18,7 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, conf
 from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.checks.unapplied import unapplied_migrations
-from django_dbqueue.consumers import registry
-from django_dbqueue.consumers.consumer_modules import ImportExits
+from django_dbqueue.consumers import consumer_modules, registry
 from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.registry import largest_batch
 from django_dbqueue.contrib.otel import switch
@@ -168,10 +167,9 @@ class Command(BaseCommand):
             raise CommandError(f"--liveness-file can't be written: {error}") from error
 
     def _find_consumers(self) -> None:
-        try:
-            registry.autodiscover()
-        except ImportExits as error:
-            raise CommandError(str(error)) from error
+        if wrong := consumer_modules.unimportable():
+            lines = [consumer_modules.sentence(module, error) for module, error in wrong.items()]
+            raise CommandError("\n".join(lines)) from next(iter(wrong.values()))
 
     def _check_database(self, alias: str) -> None:
         settings = connections[alias].settings_dict
