@@ -38,7 +38,10 @@ def workers(database: ExaminedDatabase) -> Iterable[Finding]:
     late = [worker for worker in rows if lives(worker, now) and worker.late_at < now]
     for worker in gone[:MOST_NAMED]:
         yield warning(
-            _("The worker %(worker)s has sent no heartbeat for %(age)d s, and held %(held)s messages at its last one.")
+            _(
+                "The worker %(worker)s has sent no heartbeat for %(age)d s (messages that it held at its last one: "
+                "%(held)s)."
+            )
             % {"worker": worker, "age": (now - worker.beat_at).total_seconds(), "held": worker.held},
             _(
                 "Check whether its process is running. If it is gone, its messages come back automatically, at the "
