@@ -6,11 +6,12 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.apps import apps
 
-from django_dbqueue import conf
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks import compat
 from django_dbqueue.tasks.compat import BaseTaskBackend, InvalidTask, Task
@@ -46,7 +47,8 @@ class DBQueueBackend(BaseTaskBackend):
     supports_call_options = True  # expires, group, once and others: no other backend has them
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
-        conf.require_app()
+        if apps.models_ready:
+            import_module("django_dbqueue.models")  # which refuses, in a sentence, a project without the app
         super().__init__(alias, params)
 
     def validate_task(self, task: AnyTask) -> None:
