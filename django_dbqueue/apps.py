@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.utils.translation import gettext_lazy as _
 
 
@@ -25,6 +25,7 @@ class DBQueueConfig(AppConfig):
         from django_dbqueue.tasks.task_schedules import scheduled_tasks
         from django_dbqueue.worker import log_events
 
+        _show_on_the_front_page()
         checks.register()
         log_events.connect()
         autocommit.connect()
@@ -32,3 +33,12 @@ class DBQueueConfig(AppConfig):
         finished_signal.connect()
         expired_streams.listen_to_deaths()
         switch.connect()
+
+
+def _show_on_the_front_page() -> None:
+    """Give the admin its front page where its own comes first: the app stands behind it in ``INSTALLED_APPS``."""
+    names = [each.name for each in apps.get_app_configs()]
+    if "django.contrib.admin" in names[: names.index(DBQueueConfig.name)]:
+        from django.contrib import admin
+
+        admin.site.index_template = admin.site.index_template or "admin/django_dbqueue/index.html"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
 
 from django_dbqueue.settable.option_table import SetIn, defaults
 
@@ -163,6 +166,18 @@ def for_senders(queue: str) -> ForSenders:
         configured.get("MAX_PAYLOAD_BYTES", TOP_LEVEL["MAX_PAYLOAD_BYTES"]),
         chosen["group"] is not None,
     )
+
+
+def require_app() -> None:
+    """Raise ImproperlyConfigured if the project hasn't installed the app; before apps are loaded, Django says that."""
+    if apps.apps_ready and not apps.is_installed("django_dbqueue"):
+        raise ImproperlyConfigured('Add "django_dbqueue" to INSTALLED_APPS: the queue\'s tables come with the app.')
+
+
+def aware(moment: Any) -> Any:
+    """Return a moment as Django means it: without ``USE_TZ`` a naive one is in the current zone."""
+    is_local = isinstance(moment, datetime) and moment.tzinfo is None and not settings.USE_TZ
+    return timezone.make_aware(moment) if is_local else moment
 
 
 def history_retentions() -> tuple[float | None, dict[str, float | None]]:

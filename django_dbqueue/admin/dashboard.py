@@ -14,9 +14,10 @@ from typing import Any, Final
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import Error
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy
 
@@ -24,7 +25,7 @@ from django_dbqueue.admin import display
 from django_dbqueue.admin.state_words import WORDS
 from django_dbqueue.admin.tiles import TOTALLED, all_depths, tiles
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage
+from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.insight.activity import Busy, Held, busy_workers, incoming
 from django_dbqueue.insight.counter import MINUTE, floor
 from django_dbqueue.insight.overview import QueueOverview, known_queues, overview
@@ -32,14 +33,16 @@ from django_dbqueue.insight.series import SPANS, Point, series
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import DjangoSession, session_for
-from django_dbqueue.states.counts import grouped
-from django_dbqueue.states.depths import Depth
+from django_dbqueue.states.counts import grouped, total_of
+from django_dbqueue.states.depths import Depth, depths
 from django_dbqueue.typed_values import typed_whole
 
 CAP: Final = 1_000
 """Where counting stops."""
 PAGE: Final = 25
 URGENT: Final = ("stuck", "dead")
+ATTENTION: Final = (*URGENT, "running")
+"""The states in the box on the front page."""
 SHOWN: Final = (*URGENT, "running", "ready", "delayed", "waiting")
 _SPANS: Final = {
     "hour": gettext_lazy("last hour"),
@@ -90,6 +93,25 @@ def dashboard(request: HttpRequest) -> dict[str, object]:
         "all_queues": choice.query(queue=""),
         "sees_charts": may(request, "queuestatistic"),
         **_figures(request, choice),
+    }
+
+
+def shortcuts(request: HttpRequest) -> dict[str, object]:
+    """Return what the box on the admin's front page shows: how many messages need attention, and where they are."""
+    links = _Links(request)
+    try:
+        pages = {name: links.listing(state=name) for name in ATTENTION} if links.sees_messages else {}
+    except NoReverseMatch:  # a site of the project's own that lacks them
+        return {}
+    try:
+        session = session_for(Queue)
+        deep = depths(session, known_queues(session), states=ATTENTION, cap=CAP).values() if pages else ()
+        counts = {name: total_of(each.counts[name] for each in deep) for name in pages}
+    except (Error, UnsupportedDatabase):  # the page is about more than the queue
+        counts = {}
+    return {
+        "shortcuts": [(WORDS[name], url, counts.get(name)) for name, url in pages.items()],
+        "dashboard": links.dashboard() if may(request, "queue") else "",
     }
 
 
@@ -223,6 +245,10 @@ class _Links:
     def listing(self, **filters: str) -> str:
         """Return the address of the list of messages, with these filters."""
         return f"{self('message', 'changelist')}?{urlencode(filters)}"
+
+    def dashboard(self) -> str:
+        """Return the address of the app's own page."""
+        return reverse("admin:app_list", args=["django_dbqueue"], current_app=self._site)
 
     def __call__(self, model: str, view: str, *arguments: object) -> str:
         return reverse(f"admin:django_dbqueue_{model}_{view}", args=arguments, current_app=self._site)

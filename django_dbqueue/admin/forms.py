@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any
 
 from django import forms
@@ -13,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from django_dbqueue import conf
 from django_dbqueue.admin import display
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import check_moment, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
@@ -119,8 +119,7 @@ def why_unknown(name: str, using: str) -> str:
     if name in known or has_consumer(name):
         return ""
     text = _("There is no queue %(queue)r: it has no messages, no worker and no queue row.") % {"queue": name}
-    close = get_close_matches(name, sorted(known), n=1)
-    return text + (" " + _("Did you mean %(queue)r?") % {"queue": close[0]} if close else "")
+    return text + did_you_mean(name, known)
 
 
 class LimitForm(forms.Form):

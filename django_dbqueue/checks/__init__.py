@@ -25,6 +25,8 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | E015 | a binary log of statements                                            |
 | E016 | connections that begin with autocommit off                           |
 | E017 | a server whose sessions begin, or are, with autocommit off           |
+| E018 | an SQLite file that this account can't write                          |
+| E019 | a database with only some of the migrations that were squashed        |
 | W010 | commits that a crash can take back                                    |
 | W011 | transactions that are not READ COMMITTED                              |
 | W012 | no read timeout                                                       |
@@ -49,6 +51,8 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W024 | a function's cron, and no library that reads cron expressions         |
 | W025 | a module of tasks that can't be imported, whose crons are unknown     |
 | W026 | a platform on which no worker can run                                 |
+| W027 | migrations that are not applied                                       |
+| W028 | options for a queue that has no consumer, while a like name has one   |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """

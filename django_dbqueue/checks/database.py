@@ -14,12 +14,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_dbqueue.checks.answers import examined_by
 from django_dbqueue.checks.settings_checks import queue_alias, unknown_alias
 from django_dbqueue.checks.text_columns import check_columns
+from django_dbqueue.checks.unapplied import unapplied_migrations
 from django_dbqueue.checks.wrong_servers import messages
 from django_dbqueue.databases import server_of
 from django_dbqueue.databases.facts import Examined, Judgement
 from django_dbqueue.databases.own_tables import Tables
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.routines import installer_sql
+from django_dbqueue.sessions.advice import advice
 
 TABLES: Final = (Tables.message, Tables.archived, Tables.mutex)
 """Those whose rows must be in transactions for a worker to start."""
@@ -28,7 +30,33 @@ TABLES: Final = (Tables.message, Tables.archived, Tables.mutex)
 def check_databases(databases: Sequence[str] | None = None, **_: object) -> list[checks.CheckMessage]:
     """Check the database that the queue lives in, by ``DATABASE`` or by a router, if it is one of these."""
     home = queue_alias() or router.db_for_write(apps.get_model("django_dbqueue", "Message"))
-    return check_alias(home) if home in (databases or ()) else []
+    if home not in (databases or ()):
+        return []
+    found = check_alias(home)
+    is_ill = any(message.is_serious() for message in found)
+    return found if is_ill else [*found, *check_migrations(connections[home])]
+
+
+def check_migrations(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
+    """Check that the tables are those of this version. Django checks before it migrates, which only an error stops."""
+    has_tables = Tables.message in connection.introspection.table_names()
+    missing = unapplied_migrations(connection, strict=not has_tables)
+    if missing is None:
+        return
+    what = f"The database {connection.alias!r} lacks migrations of django_dbqueue ({', '.join(missing.names)})"
+    cure = f"Run: {missing.cure(connection.alias)}"
+    if missing.needs_first is None:
+        yield checks.Warning(
+            f"{what}: no message can be sent or handled there before they are applied.",
+            hint=f"{cure} (which says this, too, as it begins).",
+            id="dbqueue.W027",
+        )
+    else:
+        yield checks.Error(
+            f"{what}, and has only some of those that {missing.names[0]} replaces: it can't be applied there.",
+            hint=cure,
+            id="dbqueue.E019",
+        )
 
 
 def check_alias(alias: str) -> list[checks.CheckMessage]:
@@ -52,8 +80,7 @@ def check_connection(connection: BaseDatabaseWrapper) -> list[checks.CheckMessag
         return [
             checks.Error(
                 f"The database {alias!r} could not be checked: {_first_line(error)}",
-                hint="Is the server running, and are HOST, PORT, NAME, USER and PASSWORD of "
-                f"DATABASES[{alias!r}] right?",
+                hint=advice(connection, error),
                 id="dbqueue.E010",
             )
         ]

@@ -11,6 +11,7 @@ from django.db import Error
 from django_dbqueue import conf
 from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.consumers import consumer_modules, registry
+from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.reserved import check_reserved
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.tasks import task_schedules
@@ -70,7 +71,7 @@ def check_consumers(**_: object) -> list[checks.CheckMessage]:
         )
         if isinstance(error, Error)
         else checks.Error(
-            f"{module} can't be imported: {type(error).__name__}: {error}",
+            consumer_modules.sentence(module, error),
             hint="No worker can start until it can be. Where only workers have what it needs, put dbqueue.E024 into "
             "SILENCED_SYSTEM_CHECKS elsewhere.",
             id="dbqueue.E024",
@@ -102,7 +103,21 @@ def check_queues_of_consumers(**_: object) -> list[checks.CheckMessage]:
     return [
         *(message for each in registry.functions().values() for message in check_reserved(each.queue, each.name)),
         *(message for each in scheduled for message in _plan(each, scheduled)),
+        *_misspelt(),
     ]
+
+
+def _misspelt() -> Iterator[checks.CheckMessage]:
+    """Warn of options for a queue that has no consumer, if one that has one, and no options, has almost its name."""
+    named = conf.get("QUEUES")
+    there = registry.registered(named).keys()
+    for name in named:
+        if name not in there and (near := near_queue(name, there - named.keys())):
+            yield checks.Warning(
+                f"{conf.NAME}['QUEUES'] has options for the queue {name!r}, which has no consumer in this project.",
+                hint=f"Did you mean {near!r}? If the consumer is in another project, silence dbqueue.W028.",
+                id="dbqueue.W028",
+            )
 
 
 def _plan(each: registry.Scheduled, among: list[registry.Scheduled]) -> Iterator[checks.CheckMessage]:

@@ -21,6 +21,12 @@ class Unapplied(NamedTuple):
     names: list[str]
     needs_first: str | None = None
 
+    def cure(self, alias: str) -> str:
+        """Return the command that applies them."""
+        if self.needs_first is None:
+            return f"manage.py migrate --database {alias}"
+        return f"manage.py migrate {APP} {self.needs_first} --database {alias}  # with the version that made them"
+
 
 def unapplied_migrations(connection: BaseDatabaseWrapper, *, strict: bool = False) -> Unapplied | None:
     """Return which of the queue's migrations are not applied, in order; None if all are.

@@ -84,6 +84,12 @@ TEXTS: Final[Mapping[str, Wrong]] = {
         "Set the server's autocommit to 1 (SET GLOBAL autocommit = 1, and in its option file); or, if every such "
         "program commits, silence this check.",
     ),
+    "read-only file": Wrong(
+        "dbqueue.E018",
+        "The database {alias!r} refuses writes ({names}): nothing can be enqueued, claimed or acknowledged here.",
+        "Let the account that runs this write the file and its directory, where SQLite keeps its log; leave PRAGMA "
+        "query_only out.",
+    ),
     "confirms early": Wrong(
         "dbqueue.W010",
         "The server of the database {alias!r} confirms a commit before it is safely on disk ({weak}): after a {crash}, "

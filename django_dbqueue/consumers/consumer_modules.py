@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
+from sysconfig import get_path
+from traceback import extract_tb
 from typing import Final
 
 from django.apps import AppConfig, apps
@@ -10,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
 MODULE: Final = "queue_consumers"
+_LIBRARIES: Final = ("<frozen", f"{Path(__file__).parents[1]}/", f"{get_path('stdlib')}/")
 
 
 class ImportExits(ImproperlyConfigured):
@@ -31,6 +35,21 @@ def unimportable(module: str = MODULE) -> dict[str, Exception]:
         except Exception as error:
             found[f"{app.name}.{module}"] = error
     return found
+
+
+def sentence(module: str, error: Exception) -> str:
+    """Return what an import raised and where: the innermost place that isn't of a library."""
+    if isinstance(error, ImportExits):
+        return str(error)
+    if isinstance(error, SyntaxError):  # which has its place in its text
+        return f"{module} can't be imported: {type(error).__name__}: {error}"
+    own = [
+        each
+        for each in extract_tb(error.__traceback__)
+        if not each.filename.startswith(_LIBRARIES) and "site-packages" not in each.filename
+    ]
+    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{module} can't be imported: {type(error).__name__}: {error}{place}"
 
 
 def _import(app: AppConfig, module: str) -> None:

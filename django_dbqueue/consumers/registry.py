@@ -151,6 +151,8 @@ def consumer(queue: str, **options: Unpack[ConsumerOptions]) -> Callable[[Handle
 
     InvalidMessage and InvalidSchedule say which option can't be so, TypeError which one a consumer doesn't take.
     """
+    if callable(queue):
+        raise TypeError(f'@consumer on {queue!r} lacks the queue: write @consumer("emails"), with its name.')
     check_queue(queue)
     schedule = declarations.of_function(f"The consumer of {queue!r}", queue, options)
     holder = f"of the consumer of {queue!r}"
@@ -170,6 +172,7 @@ def _registering(make: Callable[..., Consumer]) -> Callable[[Handler], Handler]:
         new = make(handler)
         _refuse_what_cannot_run(new.queue, handler)
         _check_resource(new)
+        _check_parameters(new)
         _check_async(new)
         earlier = _registry.get(new.queue)
         if earlier is not None and earlier.name != new.name:
@@ -218,12 +221,18 @@ def _check_resource(new: Consumer) -> None:
         )
     if not new.is_async:
         raise ImproperlyConfigured(f"{what} has a resource, so it must be async: write it as async def.")
+
+
+def _check_parameters(new: Consumer) -> None:
+    wanted = ["the messages in a list" if new.batch else "the message", "its resource as second argument"]
+    del wanted[1 if new.resource is None else 2 :]
     try:
-        inspect.signature(new.handler).bind(None, None)
+        inspect.signature(new.handler).bind(*wanted)
+    except ValueError:  # written in C
+        return
     except TypeError as error:
-        raise ImproperlyConfigured(
-            f"{what} has a resource, and must take it as its second argument, after the message ({error})."
-        ) from None
+        what = f"{new.name}, the consumer of queue {new.queue!r},"
+        raise ImproperlyConfigured(f"{what} must take {' and '.join(wanted)} ({error}).") from None
 
 
 def autodiscover() -> None:

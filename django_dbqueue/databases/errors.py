@@ -29,6 +29,7 @@ Kind = Literal[
     "unshowable",  # the server can't show a list because a statement in it has a four-byte character
     "untrusted",  # only an administrator may create a stored function, because of the binary log
     "characters",  # the column's character set lacks one
+    "no table",
 ]
 """After an outage the same statement is repeated. What is neither *refused* nor one of these is judged by what the
 server does when it is repeated (``sessions.doubts``): a trigger may fail with any code."""

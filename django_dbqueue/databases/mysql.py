@@ -71,6 +71,7 @@ class MySQL(Server):
         "unshowable": frozenset({3854}),
         "untrusted": frozenset({1418, 1419}),
         "characters": frozenset({1366, 3988}),
+        "no table": frozenset({1146}),
     }
     sessions = MySQLSessionsSQL()
     partitions = MySQLPartitionsSQL()

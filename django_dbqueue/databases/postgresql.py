@@ -44,6 +44,7 @@ class PostgreSQL(Server):
         "unable": frozenset({"25", "28", "3D", "53", "55", "57", "58", "F0", "XX"}),
         "demoted": frozenset({"25006"}),  # a read-only transaction
         "characters": frozenset({"22P05"}),
+        "no table": frozenset({"42P01"}),
     }
     sessions = PostgreSQLSessionsSQL()
     partitions = PostgreSQLPartitionsSQL()

@@ -24,9 +24,10 @@ class SQLite(Server):
     driver = SQLITE_DRIVER
     facts = SQLITE_FACTS
     traces = SQLITE_TRACES
-    errors: ClassVar[Errors] = dict.fromkeys(
-        ("passing", "waited"), frozenset({"database is locked", "database table is locked"})
-    )
+    errors: ClassVar[Errors] = {
+        **dict.fromkeys(("passing", "waited"), frozenset({"database is locked", "database table is locked"})),
+        "no table": frozenset({"no such table"}),
+    }
     schemes = ("sqlite",)
     is_file = True
     begin_mode = "IMMEDIATE"

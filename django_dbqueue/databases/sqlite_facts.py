@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from django_dbqueue.databases import facts
 from django_dbqueue.databases.facts import Examined, Judgement, ServerFacts
 from django_dbqueue.databases.query_plans import sqlite_plan
 from django_dbqueue.databases.statement import Statement
@@ -76,7 +75,8 @@ def writable(of: Examined) -> Iterator[Judgement]:
     path = Path(of.connection.settings_dict["NAME"]).absolute()
     by_effective = os.access in os.supports_effective_ids
     closed = [str(it) for it in (path, path.parent) if not os.access(it, os.W_OK, effective_ids=by_effective)]
-    yield from facts.writable([*closed, *(["PRAGMA query_only"] if of.are_on("query_only") else [])])
+    closed += ["PRAGMA query_only"] if of.are_on("query_only") else []
+    yield Judgement("read-only file", {"names": ", ".join(closed)}) if closed else Judgement("writable")
 
 
 def json_read() -> Statement:

@@ -69,7 +69,7 @@ def connections(database: ExaminedDatabase) -> Iterable[Finding]:
 
 def _of_all() -> tuple[str, str]:
     return _(
-        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
+        "The workers (processes: %(processes)s, hosts: %(hosts)s, threads: %(threads)s) use up to %(need)s "
         "connections to this database; the server takes %(most)s, and has %(used)s now."
     ), _(
         "Run fewer processes or threads, or raise max_connections. A thread connects when its handler first uses the "
@@ -79,7 +79,7 @@ def _of_all() -> tuple[str, str]:
 
 def _of_some() -> tuple[str, str]:
     return _(
-        "The workers' %(processes)s processes on %(hosts)s hosts, of %(threads)s threads in all, use up to %(need)s "
+        "The workers (processes: %(processes)s, hosts: %(hosts)s, threads: %(threads)s) use up to %(need)s "
         "connections to this database; the server takes %(most)s of this account or to this database, and has %(used)s "
         "such now."
     ), _(

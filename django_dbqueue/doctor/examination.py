@@ -22,6 +22,7 @@ from django_dbqueue.doctor.examined_database import ExaminedDatabase, first_line
 from django_dbqueue.doctor.finding import PROBLEM, Finding, fine, note, problem, warning
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.models import Message
+from django_dbqueue.sessions.advice import advice
 
 FIRST = ("settings", "consumers", "connection")
 """Examined before the checks; if one of these fails, the rest can't be asked."""
@@ -143,7 +144,7 @@ def _connection(chosen: str | None) -> Iterable[Finding]:
     except Error as error:
         yield problem(
             _("The database %(alias)r doesn't answer: %(error)s") % {"alias": alias, "error": first_line(error)},
-            _("Is the server running, and are HOST, PORT, NAME, USER and PASSWORD in DATABASES right?"),
+            advice(connections[alias], error),
         )
         return
     answers = _("%(server)s %(version)s answers.") % {"server": connection.display_name, "version": version}

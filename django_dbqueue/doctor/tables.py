@@ -24,12 +24,9 @@ transactions = judges("storage", needs_tables=True)
 def migrations(database: ExaminedDatabase) -> Iterable[Finding]:
     """Check whether the tables are those that this version of the package needs."""
     if missing := unapplied_migrations(database.connection, strict=True):
-        upto, by = (
-            (f" {missing.needs_first}", "  # with the version that made them") if missing.needs_first else ("", "")
-        )
         yield problem(
             _("Migrations are not applied: %s. Checks that need the tables were skipped.") % ", ".join(missing.names),
-            f"manage.py migrate {APP}{upto} --database {database.alias}{by}",
+            missing.cure(database.alias),
         )
     else:
         yield fine(_("All migrations are applied."))

@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.consumers.registry import registered
 from django_dbqueue.doctor.check import examines
 from django_dbqueue.doctor.examined_database import ExaminedDatabase
@@ -37,7 +38,10 @@ def workers(database: ExaminedDatabase) -> Iterable[Finding]:
     late = [worker for worker in rows if lives(worker, now) and worker.late_at < now]
     for worker in gone[:MOST_NAMED]:
         yield warning(
-            _("The worker %(worker)s has sent no heartbeat for %(age)d s, and held %(held)s messages at its last one.")
+            _(
+                "The worker %(worker)s has sent no heartbeat for %(age)d s (messages that it held at its last one: "
+                "%(held)s)."
+            )
             % {"worker": worker, "age": (now - worker.beat_at).total_seconds(), "held": worker.held},
             _(
                 "Check whether its process is running. If it is gone, its messages come back automatically, at the "
@@ -162,4 +166,4 @@ def _how_to_serve(name: str) -> str:
     return _(
         "This project has no consumer for it: write one, or run the project that has one. Programs that claim with "
         "SQL can't be seen from here."
-    )
+    ) + did_you_mean(name)

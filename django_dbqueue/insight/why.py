@@ -14,6 +14,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.insight.after import holds_its_flow, why_it_is_after
 from django_dbqueue.insight.answer import Why as Why
 from django_dbqueue.insight.owners import Answer, Owner, owner_of, servers_of
@@ -170,7 +171,7 @@ def _unserved(message: Message, without_beats: tuple[str, ...], has_consumer: bo
         code, text = "workers_silent", _("It waits: the workers that served its queue have stopped sending heartbeats.")
     elif has_consumer is False:
         code = "no_consumer"
-        text = _("It waits: no consumer is registered for its queue, so no worker can serve it.")
+        text = _("It waits: no consumer is registered for its queue, so no worker can serve it.") + did_you_mean(queue)
         start = _('Write a function with @consumer("%(queue)s") in a module queue_consumers of an app; then: ') % {
             "queue": queue
         } + _("manage.py run_queue_worker --queues %(queue)s") % {"queue": queue}

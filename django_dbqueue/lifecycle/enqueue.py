@@ -8,10 +8,12 @@ of it. If it has gone meanwhile, the INSERT is retried.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal
 
+from django.conf import settings
 from django.db import IntegrityError
 
 from django_dbqueue import codecs, conf, hooks
@@ -76,7 +78,12 @@ def check_on_conflict(on_conflict: str) -> None:
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
     defaults = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
-    return seal(envelope, queue=queue, **defaults._asdict())
+    return seal(with_aware_moment(envelope), queue=queue, **defaults._asdict())
+
+
+def with_aware_moment(envelope: Envelope) -> Envelope:
+    """Return the envelope; a naive moment in it is what Django means by it."""
+    return envelope if envelope.at is None or settings.USE_TZ else replace(envelope, at=conf.aware(envelope.at))
 
 
 def _enqueue_once(

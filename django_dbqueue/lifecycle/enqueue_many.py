@@ -26,6 +26,7 @@ from django_dbqueue.lifecycle.enqueue import (
     due_moment,
     notify,
     overwrite,
+    with_aware_moment,
 )
 from django_dbqueue.lifecycle.hydration import hydrate
 from django_dbqueue.sessions.django_session import DjangoSession, MessageType
@@ -92,7 +93,7 @@ def sealed_for(items: Iterable[object], queue: str) -> Iterable[Sealed]:
     for index, item in enumerate(items):
         try:
             if isinstance(item, Envelope):
-                sealed = seal(item, queue=queue, **defaults)
+                sealed = seal(with_aware_moment(item), queue=queue, **defaults)
             elif plain is None:
                 sealed = plain = seal(Envelope(item), queue=queue, **defaults)
             else:

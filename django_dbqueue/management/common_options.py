@@ -21,6 +21,7 @@ from django_dbqueue.envelope import check_lease
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
+from django_dbqueue.sessions.advice import advice
 from django_dbqueue.typed_values import typed_size, typed_span, typed_whole
 
 Options = dict[str, Any]
@@ -137,11 +138,9 @@ def settings_errors() -> Iterator[None]:
 def unreadable(alias: str, error: Error) -> CommandError:
     """Return the error a command ends with if it can't read the queue's tables."""
     return CommandError(
-        _(
-            "The queue's tables in database %(alias)r can't be read: %(error)s\n"
-            "  Is the server running, and did you run: manage.py migrate --database %(alias)s"
-        )
+        _("The queue's tables in database %(alias)r can't be read or written: %(error)s")
         % {"alias": alias, "error": one_line(error)}
+        + f"\n  {advice(connections[alias], error)}"
     )
 
 

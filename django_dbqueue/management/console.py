@@ -15,13 +15,13 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 from django.utils.translation import gettext as _
 
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
 from django_dbqueue.management.common_options import Options, chosen_alias, one_line, settings_errors, unreadable
 from django_dbqueue.management.terminal_progress import shown_progress
@@ -210,14 +210,7 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in there:
             text = _("There is no queue %(queue)r: it has no messages, no worker and no queue row.") % {"queue": name}
-            raise CommandError(with_hint(text, name, there), returncode=EXIT_NOTHING)
-
-
-def with_hint(text: str, name: str, known: Iterable[str]) -> str:
-    """Return the text, plus the queue that may have been meant if no queue has this name."""
-    there = sorted(known)
-    close = [] if name in there else get_close_matches(name, there, n=1)
-    return text + (" " + _("Did you mean %(queue)r?") % {"queue": close[0]} if close else "")
+            raise CommandError(text + did_you_mean(name, there), returncode=EXIT_NOTHING)
 
 
 def plain(text: object) -> str:

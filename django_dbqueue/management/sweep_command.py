@@ -19,6 +19,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from django_dbqueue import signals
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.management.common_options import Options, whole
 from django_dbqueue.management.console import (
@@ -31,7 +32,6 @@ from django_dbqueue.management.console import (
     operator,
     plain,
     stop_signals,
-    with_hint,
 )
 from django_dbqueue.models import Message
 from django_dbqueue.operations import bulk, mover
@@ -173,7 +173,7 @@ class SweepCommand(ConsoleCommand):
                 "queue": options["queue"],
                 "state": options["state"],
             }
-            text = with_hint(text, options["queue"], queues_in_use(session))
+            text += did_you_mean(options["queue"], queues_in_use(session))
         raise CommandError(text, returncode=EXIT_NOTHING)
 
     def _sweep(self, session: DjangoSession, options: Options, order: Order) -> None:

@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 from django.db import models
 
+from django_dbqueue import conf
 from django_dbqueue.sessions.django_session import DjangoSession, session_for
 
+conf.require_app()  # before the first model is defined, for which Django has a sentence about its class
 AnyModel = TypeVar("AnyModel", bound=models.Model)
 
 

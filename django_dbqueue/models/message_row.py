@@ -118,6 +118,12 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
             return decoded[2]
         return codecs.decode(self.body or "", self.content_type, codecs.types_among(self.headers_text))
 
+    @payload.setter
+    def payload(self, _payload: Json) -> None:
+        raise AttributeError(
+            "The payload of a row can't be set: send a message with Message.objects.enqueue(payload, queue=...)."
+        )
+
     def decode_now(self) -> None:
         """Raise UndecodableMessage now if the payload or the headers would; the next access to the payload is free."""
         body, content_type, headers = self.body, self.content_type, self.headers_text

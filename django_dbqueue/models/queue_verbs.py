@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import models
 from django.db.models import BooleanField, ExpressionWrapper, Q
 
+from django_dbqueue import conf
 from django_dbqueue.envelope import check_moment, check_queue, check_seconds
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.lifecycle.enqueue import notify
@@ -75,7 +76,7 @@ class QueueQuerySet(models.QuerySet[Any]):
             return DbLater(seconds)
         if until is None:
             return None
-        end, now = check_moment(until, name="until"), clock(self.db)
+        end, now = check_moment(conf.aware(until), name="until"), clock(self.db)
         if end <= now:
             raise InvalidMessage(
                 f"until is {end:%Y-%m-%d %H:%M:%S} UTC, which has passed: it is {now:%Y-%m-%d %H:%M:%S} UTC by the "

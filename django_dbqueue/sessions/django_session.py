@@ -9,7 +9,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from django.db import OperationalError, connections, models, router, transaction
+from django.db import DatabaseError, OperationalError, connections, models, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
@@ -18,10 +18,18 @@ from django_dbqueue.databases import Statement, means, server_of
 from django_dbqueue.databases.retries import SECONDS, StartAgain, again
 from django_dbqueue.databases.statement import InOrder, Params, Row
 from django_dbqueue.exceptions import TransactionNotAllowed
+from django_dbqueue.sessions.advice import explain
 from django_dbqueue.sessions.doubts import judged
 from django_dbqueue.sessions.retry import Overtaken, is_doubtful, is_passing
 from django_dbqueue.sessions.snapshots import is_read_committed, seeing_what_is
-from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
+from django_dbqueue.sessions.transaction_begin import (
+    Context,
+    Execute,
+    begun_by,
+    begun_by_the_first,
+    in_mode,
+    takes_many,
+)
 
 Result = TypeVar("Result")
 MessageType = type[models.Model]
@@ -101,13 +109,12 @@ class DjangoSession:
     @contextmanager
     def held_to_order(self, cursor: CursorWrapper, statement: Statement) -> Iterator[None]:
         """Keep the server, for one transaction, to the order of a statement that is ``InOrder``."""
-        server = self.server
-        keeps = server.keep_order and isinstance(statement, InOrder) and connections[self.using].in_atomic_block
+        keeps = self.server.keep_order and isinstance(statement, InOrder) and connections[self.using].in_atomic_block
         if keeps:
-            cursor.execute(server.keep_order)
+            cursor.execute(self.server.keep_order)
         yield
         if keeps:
-            cursor.execute(server.forget_order)
+            cursor.execute(self.server.forget_order)
 
     def run(self, statement: Statement) -> int:
         """Run a statement and return how many rows it matched."""
@@ -172,6 +179,9 @@ class DjangoSession:
             return again(work, passing, within=within, tried=1, began=began)
         except StartAgain as error:
             raise Overtaken("others changed what this transaction was to change: repeat the transaction") from error
+        except DatabaseError as error:
+            explain(self.using, error)
+            raise
 
     @contextmanager
     def transaction(self, *, saves_a_journey: bool = False) -> Iterator[None]:
@@ -203,7 +213,7 @@ class DjangoSession:
             return nullcontext()
         server = self.server
         if server.begin_mode:
-            return _in_mode(connection, server.begin_mode)
+            return in_mode(connection, server.begin_mode)
         if server.isolates and not is_read_committed(connection):
             self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
@@ -282,16 +292,6 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
             "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
             "atomic() begins."
         )
-
-
-@contextmanager
-def _in_mode(connection: Any, mode: str) -> Iterator[None]:
-    """Make atomic() begin in this mode of SQLite's."""
-    chosen, connection.transaction_mode = connection.transaction_mode, mode
-    try:
-        yield
-    finally:
-        connection.transaction_mode = chosen
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

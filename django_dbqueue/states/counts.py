@@ -31,3 +31,8 @@ def total_of(counts: Iterable[Capped]) -> Capped:
 def grouped(number: int) -> str:
     """Return a whole number in groups of three, in the reader's language: 10,000, or 10.000 in German."""
     return number_format(int(number), force_grouping=True)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number and what it counts, for the log, which is in English."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"

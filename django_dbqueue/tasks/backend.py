@@ -6,9 +6,11 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.apps import apps
 
 from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.tasks import compat
@@ -43,6 +45,11 @@ class DBQueueBackend(BaseTaskBackend):
     supports_get_result = True
     supports_priority = True
     supports_call_options = True  # expires, group, once and others: no other backend has them
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        if apps.models_ready:
+            import_module("django_dbqueue.models")  # which refuses, in a sentence, a project without the app
+        super().__init__(alias, params)
 
     def validate_task(self, task: AnyTask) -> None:
         """Raise InvalidTask for what can't be enqueued here."""

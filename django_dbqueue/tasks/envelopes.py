@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
-
 from django_dbqueue import conf
 from django_dbqueue.envelope import Envelope, check_moment
 from django_dbqueue.exceptions import InvalidMessage
@@ -90,8 +88,7 @@ def _group_of(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any], opt
 
 def _expiry(expires: datetime) -> datetime:
     """Return when a task expires, in UTC; InvalidTask for what isn't a moment, or is too late for the database."""
-    moment = expires if settings.USE_TZ else aware(expires)
     try:
-        return check_moment(moment, name="expires")
+        return check_moment(conf.aware(expires), name="expires")
     except InvalidMessage as error:
         raise InvalidTask(str(error)) from error

@@ -169,17 +169,25 @@ def result_by_id(result_id: str, alias: str) -> AnyResult:
     row = _row(result_id, using)
     headers = {} if row is None else codecs.decode_headers(row.headers_text)
     if row is None or TASK not in headers or headers.get(BACKEND, DEFAULT) != alias:
-        raise TaskResultDoesNotExist(result_id)
+        raise _missing(result_id, using)
     return result_of(row, _task_of(row, str(headers[TASK]), alias), alias, using)
 
 
 def backend_of(message_id: int) -> str:
     """Return the alias of the backend that a message is a task of; TaskResultDoesNotExist if it is none."""
-    row = _row(str(message_id), db_alias(Message))
+    using = db_alias(Message)
+    row = _row(str(message_id), using)
     headers = {} if row is None else codecs.decode_headers(row.headers_text)
     if TASK not in headers:
-        raise TaskResultDoesNotExist(str(message_id))
+        raise _missing(str(message_id), using)
     return str(headers.get(BACKEND, DEFAULT))
+
+
+def _missing(result_id: object, using: str) -> TaskResultDoesNotExist:
+    return TaskResultDoesNotExist(
+        f"Database {using!r} has no result {result_id!r} of this backend: its message was rolled back or forgotten, is "
+        "in another database or of another backend, or is no task."
+    )
 
 
 def _row(result_id: str, using: str) -> Any:

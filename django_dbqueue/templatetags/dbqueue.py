@@ -41,6 +41,14 @@ def dbqueue_dashboard(context: Any) -> dict[str, object]:
     return dashboard(context["request"])
 
 
+@register.inclusion_tag("admin/django_dbqueue/shortcuts.html", takes_context=True)
+def dbqueue_shortcuts(context: Any) -> dict[str, object]:
+    """Show how many messages are stuck, dead and running to users who may see messages; nothing to others."""
+    from django_dbqueue.admin.dashboard import shortcuts
+
+    return shortcuts(context["request"])
+
+
 @register.filter
 def dbqueue_utc(moment: datetime) -> str:
     """Return a moment in UTC."""

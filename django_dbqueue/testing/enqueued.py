@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db.models import Count
 
+from django_dbqueue import conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.envelope import check_queue, check_seconds
 from django_dbqueue.exceptions import UndecodableMessage
@@ -80,6 +81,8 @@ def _expected(**given: Json) -> Expected:
     expected = {name: value for name, value in given.items() if value is not ...}
     if "at" in expected and "delay" in expected:
         raise ValueError("Give at or delay, not both: each says when the message is due.")
+    if "at" in expected:
+        expected["at"] = conf.aware(expected["at"])
     if "at" in expected and (not isinstance(expected["at"], datetime) or expected["at"].tzinfo is None):
         raise ValueError(f"at must be an aware datetime (use django.utils.timezone), not {expected['at']!r}.")
     if "delay" in expected:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django_dbqueue import conf, signals
 from django_dbqueue.consumers import Reject, Retry
+from django_dbqueue.states.counts import counted
 
 if TYPE_CHECKING:  # Django imports this module as it starts, also where no worker runs
     from django_dbqueue.worker.delivery import Delivery
@@ -141,7 +142,7 @@ def _at(attempt: int | None) -> str:
 
 def _rescued(*, queue: str, message_ids: list[int], evidence: str, **_: object) -> None:
     _log(
-        logging.WARNING, "rescued", "%s messages of %s rescued (%s): %s", len(message_ids), queue, evidence,
+        logging.WARNING, "rescued", "%s of %s rescued (%s): %s", counted(len(message_ids), "message"), queue, evidence,
         ", ".join(map(str, message_ids[:20])) + (" …" if len(message_ids) > 20 else ""),
         queue=queue, message_ids=message_ids, evidence=evidence,
     )  # fmt: skip
@@ -169,9 +170,8 @@ def _ack_undecided(*, queue: str, message_id: int, **_: object) -> None:
 def _operator_acted(
     *, verb: str, queue: str, by: str, reason: str, count: int, group: str | None = None, **_: object
 ) -> None:
-    messages = "1 message" if count == 1 else f"{count} messages"
     whole = f"queue {queue}" if group is None else f"group {group!r} of queue {queue}"
-    what = f"{messages} of {queue}" if count else whole
+    what = f"{counted(count, 'message')} of {queue}" if count else whole
     fields: dict[str, Any] = {} if group is None else {"group": group}
     _log(
         logging.INFO, "operator", "%s by %s: %s%s", verb, by, what, f" ({reason})" if reason else "",

@@ -14,6 +14,7 @@ import random
 import time
 from typing import Final
 
+from django_dbqueue.states.counts import counted
 from django_dbqueue.worker.board import Board, Retirement
 from django_dbqueue.worker.feeder import Feeder
 from django_dbqueue.worker.maintenance import Maintenance
@@ -151,8 +152,9 @@ class Recycling:
         is_early = option == "--child-max-rss" and lived < EARLY
         logger.log(
             logging.WARNING if is_early else logging.INFO,
-            "this child retires by %s after %.1f s: it has begun %s messages, and has %s of memory%s",
-            option, lived, self._started, in_mebibytes(has), "; a higher limit would let it work longer" * is_early,
+            "this child retires by %s after %.1f s: it has begun %s, and has %s of memory%s",
+            option, lived, counted(self._started, "message"), in_mebibytes(has),
+            "; a higher limit would let it work longer" * is_early,
             extra={"event": "retired", "fields": {"by": option, "messages": self._started, "rss": has}},
         )  # fmt: skip
 

@@ -167,9 +167,10 @@ class Timetable:
                 logger.exception("schedule %s: what is due at %s can't be enqueued, retrying", plan.name, latest)
             return False
         if not times or times[0] > first:
+            sent = {0: "none of them was", 1: "the latest was"}.get(len(times), f"the latest {len(times)} were")
             logger.warning(
-                "schedule %s missed due times from %s on; the latest %s of them were enqueued (missed=%r)",
-                plan.name, first.isoformat(), len(times), plan.missed,
+                "schedule %s missed due times from %s on; %s enqueued (missed=%r)",
+                plan.name, first.isoformat(), sent, plan.missed,
             )  # fmt: skip
         return True
 

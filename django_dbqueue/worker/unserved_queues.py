@@ -10,6 +10,7 @@ from typing import Final
 from django.db import Error
 
 from django_dbqueue import conf
+from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.registry import registered
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.ranges_in_use import unserved
@@ -69,8 +70,13 @@ class UnservedQueues(threading.Thread):
         more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
         logger.warning(
             "%s %s messages but no consumer registered here, so the messages stay there: %s%s",
-            len(new), "queue has" if len(new) == 1 else "queues have", ", ".join(new[:NAMED]), more,
+            len(new), "queue has" if len(new) == 1 else "queues have", ", ".join(map(_shown, new[:NAMED])), more,
             extra={"event": "strays", "fields": {"count": len(new), "queues": new[:NAMED]}},
         )  # fmt: skip
         # Last: if a child is killed on the way, the next one logs the line.
         self._board.unserved_named = len(self._named)
+
+
+def _shown(name: str) -> str:
+    near = near_queue(name)
+    return name if near is None else f"{name} (did you mean {near}?)"

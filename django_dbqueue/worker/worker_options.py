@@ -10,6 +10,7 @@ from typing import Final
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.settable.option_table import MAX_BATCH
+from django_dbqueue.states.counts import counted
 
 EXIT_OK: Final = 0
 """Stopped when told to, or drained, or --max-messages reached; nothing was cut off."""
@@ -69,8 +70,8 @@ class WorkerOptions:
     @property
     def size(self) -> str:
         """Say how many processes, threads and coroutines there are."""
-        threads = f"{self.processes} processes of {self.threads} threads"
-        return f"{threads} and {self.concurrency} coroutines" if self.concurrency else threads
+        threads = f"{counted(self.processes, 'process', 'processes')} of {counted(self.threads, 'thread')}"
+        return f"{threads} and {counted(self.concurrency, 'coroutine')}" if self.concurrency else threads
 
     @property
     def recycles(self) -> bool:

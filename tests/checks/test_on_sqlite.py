@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_dbqueue.checks.database import check_alias, check_connection
 from django_dbqueue.databases import Statement, sqlite_facts
 from tests.checks.conftest import ids, run
+from tests.commands.running import run_alone
 
 
 @pytest.mark.parametrize(("level", "danger"), [("OFF", "damage the file"), ("NORMAL", "undo the last commits")])
@@ -68,3 +71,43 @@ def test_a_file_that_cannot_be_opened_is_not_mistaken_for_a_library_without_json
     [message] = check_connection(other)
     assert message.id == "dbqueue.E010"
     assert "unable to open" in message.msg
+    assert message.hint is not None
+    assert "There is no directory /nowhere for the file /nowhere/db.sqlite3" in message.hint
+
+
+def test_a_file_that_is_a_directory_is_named_with_what_the_account_needs(
+    session: BaseDatabaseWrapper, tmp_path: Path
+) -> None:
+    other = session.copy()
+    other.settings_dict["NAME"] = f"file:{tmp_path}?mode=rw"
+    [message] = check_connection(other)
+    assert message.hint is not None
+    assert f"read and write {tmp_path} and its directory {tmp_path.parent}" in message.hint
+
+
+def test_a_file_that_this_session_may_not_write_forbids_a_worker(session: BaseDatabaseWrapper) -> None:
+    run(session, "PRAGMA query_only = 1")
+    assert ids() == ["E018"]
+
+
+def test_a_database_without_the_tables_is_warned_of(worker_env: dict[str, str], tmp_path: Path) -> None:
+    env = worker_env | {"DBQUEUE_TEST_NAME": str(tmp_path / "new.sqlite3")}
+    before = run_alone(env, "check", "--database", "default")
+    assert before.code == 0, "Django checks before it migrates"
+    assert "lacks migrations of django_dbqueue (0001_squashed, " in before.err
+    assert "Run: manage.py migrate --database default" in before.err
+
+
+def test_a_database_with_some_of_the_squashed_migrations_is_not_migrated_into_a_traceback(
+    worker_env: dict[str, str], tmp_path: Path
+) -> None:
+    env = worker_env | {"DBQUEUE_TEST_NAME": str(tmp_path / "old.sqlite3")}
+    with sqlite3.connect(env["DBQUEUE_TEST_NAME"]) as old:
+        old.execute("CREATE TABLE django_migrations (id INTEGER PRIMARY KEY, app, name, applied)")
+        for name in ("0001_initial", "0002_results"):
+            old.execute("INSERT INTO django_migrations (app, name) VALUES ('django_dbqueue', ?)", (name,))
+    ended = run_alone(env, "migrate")
+    assert ended.code == 1
+    assert "(dbqueue.E019) The database 'default' lacks migrations of django_dbqueue" in ended.err
+    assert "manage.py migrate django_dbqueue 0016_event_exception --database default" in ended.err
+    assert "Traceback" not in ended.err

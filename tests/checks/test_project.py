@@ -157,7 +157,18 @@ def test_consumers_that_cannot_be_imported_are_reported_by_check(project: Projec
     project.write("accounts/queue_consumers.py", "\nimport no_such_module\n")
     check, worker = answers(project, "check", "run_queue_worker")
     assert "(dbqueue.E024) accounts.queue_consumers can't be imported: ModuleNotFoundError: No module named" in check
-    assert "import no_such_module" in worker, "the traceback"
+    file = project.directory / "accounts" / "queue_consumers.py"
+    sentence = f"No module named 'no_such_module' ({file}, line {len(file.read_text().splitlines())})\n"
+    assert sentence in check
+    assert worker == f"refused: accounts.queue_consumers can't be imported: ModuleNotFoundError: {sentence}"
+
+
+def test_what_is_wrong_with_a_consumer_is_located_in_the_project(project: Project) -> None:
+    project.write("accounts/queue_consumers.py", "\nfrom django_dbqueue import consumer\nconsumer('a b')\n")
+    [worker] = answers(project, "run_queue_worker")
+    file = project.directory / "accounts" / "queue_consumers.py"
+    assert "accounts.queue_consumers can't be imported: InvalidMessage: 'a b' is not a queue name" in worker
+    assert worker.endswith(f"({file}, line {len(file.read_text().splitlines())})\n")
 
 
 def test_consumers_that_query_as_they_are_imported_forbid_no_migration(project: Project) -> None:
@@ -186,6 +197,15 @@ def test_without_fork_check_warns_the_worker_refuses_and_the_rest_works(project:
     check, _, sent, status, worker = answers(project, *commands)
     words = "No worker can run on this system: it forks its children, and Python can't fork here (Windows)."
     assert f"(dbqueue.W026) {words}" in check
-    assert sent == "1\n"
+    assert sent.startswith("1\n")
     assert "emails" in status
     assert worker.startswith(f"refused: {words}\n  Run workers on Linux or macOS, in a container or under WSL.")
+
+
+def test_options_for_a_queue_whose_name_is_misspelt_are_warned_of(project: Project) -> None:
+    project.write("accounts/queue_consumers.py", CONSUMER)
+    project.write("shop/settings.py", 'DBQUEUE = {"QUEUES": {"defualt": {"lease": 9}, "of-others": {"lease": 9}}}')
+    output = project.run("python manage.py check")
+    assert output.count("dbqueue.W028") == 2, "once, and in its hint"
+    assert "has options for the queue 'defualt', which has no consumer in this project" in output
+    assert "Did you mean 'default'?" in output

@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, Worker
 from tests.commands.running import Ended, run, run_alone
 from tests.factories import QUEUE, claim_one, waiting
 
 pytestmark = pytest.mark.django_db
+
+
+UNSERVED = (
+    "Queue 'tests' has no consumer in this project, and no worker serves it: the message waits. Did you mean 'test'?"
+)
 
 
 def send(*arguments: str) -> Ended:
@@ -24,7 +29,7 @@ def send(*arguments: str) -> Ended:
 
 def sent(*arguments: str) -> Message:
     ended = send(*arguments)
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (0, f"{UNSERVED}\n")
     return Message.objects.get(pk=int(ended.out))
 
 
@@ -142,7 +147,7 @@ def test_standard_input_is_read_to_its_end(worker_env: dict[str, str]) -> None:
         ([QUEUE, "--base64"], base64.encodebytes(bytes(range(256))).decode(), bytes(range(256))),
     ):
         ended = run_alone(worker_env, "queue_send", *arguments, input=given)
-        assert (ended.code, ended.err) == (0, "")
+        assert (ended.code, ended.err) == (0, f"{UNSERVED}\n")
         assert Message.objects.get(pk=int(ended.out)).payload == payload
 
 
@@ -160,3 +165,9 @@ def test_standard_input_that_can_not_be_a_payload_is_refused(worker_env: dict[st
         assert "Traceback" not in ended.err
     assert run_alone(worker_env, "queue_send", QUEUE).code == 2  # nothing is no JSON
     assert Message.objects.count() == 0
+
+
+def test_who_sends_to_a_queue_that_is_served_hears_nothing() -> None:
+    assert send("test", "1").err == "", "it has a consumer here"
+    Worker.objects.create(id=1, host="box", pid=17, queues=QUEUE, threads=2, held=0)
+    assert send(QUEUE, "1").err == "", "another project serves it"

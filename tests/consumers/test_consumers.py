@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import partial
@@ -37,6 +38,26 @@ def test_a_handler_with_a_yield_is_refused_for_nothing_of_it_would_run(wrong: An
     with pytest.raises(ImproperlyConfigured, match=r"the consumer of queue 'q', contains a yield"):
         consumer("q")(wrong)
     assert registry.registered() == {}
+
+
+@pytest.mark.parametrize(
+    ("handler", "options", "takes"),
+    [
+        (lambda: None, {}, "must take the message (too many positional"),
+        (lambda _, other: other, {}, "must take the message (missing a required argument: 'other')"),
+        (lambda: None, {"batch": 5}, "must take the messages in a list (too many"),
+    ],
+)
+def test_a_handler_that_cannot_be_called_with_a_message_is_refused(handler: Any, options: Any, takes: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=re.escape(takes)):
+        consumer("q", **options)(handler)
+    assert registry.registered() == {}
+    consumer("q", **options)(print)
+
+
+def test_the_decorator_without_parentheses_is_refused() -> None:
+    with pytest.raises(TypeError, match=r'handle.* lacks the queue: write @consumer\("emails"\), with its name'):
+        consumer(handle)  # type: ignore[arg-type]
 
 
 def test_the_consumers_of_the_project_are_found_before_a_test_can_hide_them() -> None:
@@ -103,7 +124,7 @@ def test_a_resource_is_what_its_consumer_gets_besides_the_message() -> None:
     ("resource", "handler", "why"),
     [
         (make_nothing, handle, "has a resource, so it must be async: write it as async def"),
-        (make_nothing, handle_asynchronously, "must take it as its second argument, after the message"),
+        (make_nothing, handle_asynchronously, "must take the message and its resource as second argument"),
         (5, use, "has the resource 5: give a function that returns an async context manager"),
         (handle_asynchronously, use, "give a function that returns an async context manager, or an async generator"),
     ],

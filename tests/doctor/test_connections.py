@@ -22,7 +22,7 @@ def test_what_processes_threads_and_hosts_need_adds_up() -> None:
     [finding] = examined()["connections"]
     assert finding.level == "ok"
     need = 1 + 8 + 2 * 2 + 2 * 2 + 2 * LISTENS
-    assert f"2 processes on 2 hosts, of 9 threads in all, use up to {need} connections" in finding.found
+    assert f"(processes: 2, hosts: 2, threads: 9) use up to {need} connections" in finding.found
     with override_settings(DBQUEUE={"NOTIFY": False}):
         assert f"use up to {need - 2 * LISTENS} connections" in examined()["connections"][0].found
 

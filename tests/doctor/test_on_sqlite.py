@@ -136,4 +136,5 @@ def test_a_file_that_this_account_may_not_write_is_a_problem(session: Any) -> No
             os.seteuid(0)
         path.chmod(mode)
     assert finding.level == "problem"
-    assert f"The database refuses writes ({path}" in finding.found
+    assert f"refuses writes ({path}" in finding.found
+    assert "the file and its directory" in finding.do

@@ -27,7 +27,7 @@ def test_a_worker_that_missed_three_beats_is_a_warning_and_one_that_is_late_once
     assert levels(found, "workers") == ["warning", "note"]
     gone, late = found["workers"]
     assert "The worker there:7 has sent no heartbeat for 6" in gone.found
-    assert "held 2 messages at its last one" in gone.found
+    assert "that it held at its last one: 2)" in gone.found
     match = re.search(r"heartbeat of the worker there:\d+ is ([\d.]+) s late", late.found)
     assert match is not None, late.found
     assert 5 <= float(match[1]) < 5.1 + time.monotonic() - began

@@ -85,6 +85,7 @@ def test_no_consumer_is_registered_for_its_queue() -> None:
     message = waiting()
     answer = ask(message, has_consumer=False)
     assert answer.code == "no_consumer"
+    assert answer.text.endswith("so no worker can serve it. Did you mean 'test'?"), "which has one"
     assert f'@consumer("{QUEUE}")' in answer.advice
     assert ask(message, has_consumer=None).code == "no_worker", "what isn't known isn't said"
     worker()

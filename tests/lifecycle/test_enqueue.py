@@ -6,13 +6,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import post_init
 from django.test import override_settings
 
 from django_dbqueue.models import Message
 from django_dbqueue.statements.enqueue_sql import DEFAULTS
+from tests.commands.running import hidden
 from tests.factories import QUEUE, MessageFactory, row, rows, waiting
 from tests.lifecycle.rollback import rolled_back
 
@@ -24,6 +25,16 @@ def seen_by(other: BaseDatabaseWrapper) -> int:
     with other.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM django_dbqueue_message")
         return int(cursor.fetchone()[0])
+
+
+@transactional
+@pytest.mark.parametrize("send", [waiting, lambda: Message.objects.enqueue_many([1], queue=QUEUE)], ids=["one", "many"])
+def test_a_database_without_the_tables_is_explained_and_stays_an_error_of_the_database(send: Any) -> None:
+    with hidden("django_dbqueue_message"), pytest.raises(DatabaseError) as caught:
+        send()
+    assert caught.value.__notes__ == [
+        "The database 'default' doesn't have the queue's tables. Run: manage.py migrate --database default"
+    ]
 
 
 # P1, P2: the message exists if and only if the caller's transaction commits

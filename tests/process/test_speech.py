@@ -55,7 +55,7 @@ def test_a_worker_refuses_tables_that_are_older_than_it_is(start_worker: Callabl
         worker = start_worker("--drain")
         assert worker.ended() == 1
     assert "migrations are not applied (0001_squashed)" in worker.output
-    assert "migrate --database default with the version that made them, up to 0016_event_exception" in worker.output
+    assert "migrate django_dbqueue 0016_event_exception --database default  # with the version that" in worker.output
     assert "Traceback" not in worker.output
 
 

@@ -24,8 +24,9 @@ def test_a_queue_without_consumer_is_named_once_however_often_its_child_is_repla
     Message.objects.enqueue({}, queue="nobodys")
     Message.objects.enqueue({}, queue="nobodys-later", delay=600)
     dead(queue="nobodys-dead")
+    Message.objects.enqueue({}, queue="tset")
     worker = start_worker()
-    worker.wait_for_output(f"1 queue has messages but {UNSERVED}nobodys\n")
+    worker.wait_for_output(f"2 queues have messages but {UNSERVED}nobodys, tset (did you mean test?)\n")
     for _ in range(2):
         running = Message.objects.enqueue({"do": "sleep", "seconds": 300}, queue="test", max_reads=1)
         [begun] = worker.wait_for("begin", running.pk)

@@ -213,4 +213,4 @@ def test_logs_name_what_was_released(query: Callable[..., Query], caplog: pytest
     let_leases_end()
     with caplog.at_level(logging.WARNING, "django_dbqueue"):
         requeue_expired(Message, DjangoSession("default"))
-    assert "1 messages of tests rescued (the lease of claim 1 of stream s has expired)" in caplog.text
+    assert "1 message of tests rescued (the lease of claim 1 of stream s has expired)" in caplog.text

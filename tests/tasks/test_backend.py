@@ -192,7 +192,7 @@ def test_a_result_is_found_by_its_id_and_only_by_its_own_backend(jobs: Any) -> N
     result = jobs.add.using(backend="other").enqueue(1, 2)
     assert backend("other").get_result(result.id) == result
     for wrong in (result.id + "0", "x", "-1", "1" * 40, "١", ""):
-        with pytest.raises(TaskResultDoesNotExist):
+        with pytest.raises(TaskResultDoesNotExist, match=f"Database 'default' has no result {wrong!r} of this backend"):
             backend("other").get_result(wrong)
     with pytest.raises(TaskResultDoesNotExist):
         backend().get_result(result.id)

@@ -152,3 +152,19 @@ def test_only_the_admin_itself_imports_what_a_project_may_have_left_out(tmp_path
     output = project.run("python every_module.py")
     assert "imports management.commands.queue_doctor" in output
     assert "imports worker.bulk_steps" in output
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from django_dbqueue.models import Message",
+        "from django_dbqueue import flow",
+        "import accounts.tasks",
+    ],
+)
+def test_a_project_that_has_not_installed_the_app_learns_what_to_add(tmp_path: Path, code: str) -> None:
+    project = a_project(tmp_path, ())
+    project.write("shop/settings.py", "\nINSTALLED_APPS.remove('django_dbqueue')\n")
+    output = project.run(f'python manage.py shell -c "{code}"', fails=True)
+    last = output.splitlines()[-1]
+    assert last.startswith('django.core.exceptions.ImproperlyConfigured: Add "django_dbqueue" to INSTALLED_APPS: ')

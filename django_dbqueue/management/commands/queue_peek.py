@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 from django.utils import translation
 from django.utils.translation import gettext as _
 
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.insight.cursors import cursor_text
 from django_dbqueue.insight.why import Why, why
 from django_dbqueue.management.common_options import Options, whole
-from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain, with_hint
+from django_dbqueue.management.console import EXIT_NOTHING, ConsoleCommand, iso, plain
 from django_dbqueue.models import Message, Step, StreamClaim
 from django_dbqueue.models.fields import clock
 from django_dbqueue.redaction.policy import content_of, error_text, is_redacting
@@ -93,7 +94,7 @@ class Command(ConsoleCommand):
             shown = Shown(options["payload"], reasons.get(message.pk), None if steps is None else steps[message.pk])
             self.stdout.write(show(message, state_of(message, now).name, shown))
         if not messages:
-            self.stderr.write(with_hint(_nothing(options), options["queue"], queues_in_use(session)))
+            self.stderr.write(_nothing(options) + did_you_mean(options["queue"], queues_in_use(session)))
             sys.exit(EXIT_NOTHING)
 
     def _find(self, session: DjangoSession, queue: str, options: Options) -> list[Message]:

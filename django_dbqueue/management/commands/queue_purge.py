@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
+from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.envelope import check_queue
 from django_dbqueue.lifecycle.archive import BATCH, DeadWalk, DoneWalk, count_old
 from django_dbqueue.management.common_options import Options, age, whole
@@ -23,7 +24,6 @@ from django_dbqueue.management.console import (
     add_by,
     operator,
     stop_signals,
-    with_hint,
 )
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -97,7 +97,7 @@ class Command(ConsoleCommand):
 
     def _nothing(self, session: DjangoSession, queue: str) -> None:
         text = _("Queue %(queue)r has no finished message that old.") % {"queue": queue}
-        raise CommandError(with_hint(text, queue, queues_in_use(session)), returncode=EXIT_NOTHING)
+        raise CommandError(text + did_you_mean(queue, queues_in_use(session)), returncode=EXIT_NOTHING)
 
     def _report(
         self,

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import suppress
 from typing import Final
 
 from django.core.management.base import CommandError
+from django.db import Error
 from django.utils.translation import gettext as _
 
 from django_dbqueue.codecs import Json, decode_json
+from django_dbqueue.consumers.near_queues import did_you_mean
+from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.envelope import MAX_READS_LIMIT
 from django_dbqueue.exceptions import DuplicateKey, InvalidMessage, UndecodableMessage
+from django_dbqueue.insight.owners import servers_of
 from django_dbqueue.management.common_options import Options, lease, moment, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso
 from django_dbqueue.management.payload_input import add_payload_kinds, payload_given
 from django_dbqueue.management.task_sending import add_task_options, send_task
 from django_dbqueue.models import Message
+from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.value_types import TYPES
 
@@ -102,13 +108,21 @@ class Command(ConsoleCommand):
             ) from error
         document = {"id": message.pk, "queue": message.queue, "key": message.key, "outcome": message.outcome}
         self.write(document | {"due_at": iso(message.due_at)}, as_json=options["json"], text=str(message.pk))
-        if message.outcome == "ignored" and not options["json"]:
+        if message.outcome != "ignored":
+            self._warn_if_unserved(session, message.queue)
+        elif not options["json"]:
             self.stderr.write(
                 _(
                     "Not sent: this live message already has the key. To change that message or to fail, use "
                     "--on-conflict update or error."
                 )
             )
+
+    def _warn_if_unserved(self, session: DjangoSession, queue: str) -> None:
+        with suppress(Error):  # what is sent is sent, whether this account may read the table of workers or not
+            if has_consumer(queue) is False and not servers_of(queue, session, clock(session.using)).alive:
+                text = _("Queue %(queue)r has no consumer in this project, and no worker serves it: the message waits.")
+                self.stderr.write(text % {"queue": queue} + did_you_mean(queue))
 
 
 def _headers(pairs: list[tuple[str, str]]) -> dict[str, Json]:

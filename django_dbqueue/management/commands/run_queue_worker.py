@@ -8,7 +8,6 @@ import time
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from django.utils.translation import gettext as _
 from django_dbqueue import checks, conf
 from django_dbqueue.checks.answers import is_in_memory
 from django_dbqueue.checks.unapplied import unapplied_migrations
-from django_dbqueue.consumers import registry
-from django_dbqueue.consumers.consumer_modules import ImportExits
+from django_dbqueue.consumers import consumer_modules, registry
+from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.registry import largest_batch
 from django_dbqueue.contrib.otel import switch
 from django_dbqueue.envelope import check_queue
@@ -168,10 +167,9 @@ class Command(BaseCommand):
             raise CommandError(f"--liveness-file can't be written: {error}") from error
 
     def _find_consumers(self) -> None:
-        try:
-            registry.autodiscover()
-        except ImportExits as error:
-            raise CommandError(str(error)) from error
+        if wrong := consumer_modules.unimportable():
+            lines = [consumer_modules.sentence(module, error) for module, error in wrong.items()]
+            raise CommandError("\n".join(lines)) from next(iter(wrong.values()))
 
     def _check_database(self, alias: str) -> None:
         settings = connections[alias].settings_dict
@@ -190,11 +188,10 @@ class Command(BaseCommand):
         except Error as error:
             raise unreadable(alias, error) from error
         if missing := unapplied_migrations(connections[alias]):
-            first = f" with the version that made them, up to {missing.needs_first}" if missing.needs_first else ""
             raise CommandError(
                 f"The queue's tables in database {alias!r} are older than this version of django_dbqueue: "
                 f"migrations are not applied ({', '.join(missing.names)}).\n"
-                f"  Run: manage.py migrate --database {alias}{first}"
+                f"  Run: {missing.cure(alias)}"
             )
 
     def _choose(self, names: str | None) -> dict[str, registry.Consumer]:
@@ -219,8 +216,8 @@ class Command(BaseCommand):
             if name in registered:
                 chosen[name] = registered[name]
             else:
-                close = get_close_matches(name, registered, 1)
-                hint = f"; did you mean {close[0]}?" if close else ""
+                near = near_queue(name, registered)
+                hint = f"; did you mean {near}?" if near else ""
                 logger.warning("no consumer is registered for queue %s: its messages stay there%s", name, hint)
         if not chosen:
             raise CommandError(
