@@ -13,6 +13,7 @@ from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.consumers import consumer_modules, registry
 from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.reserved import check_reserved
+from django_dbqueue.consumers.scheduled import Scheduled
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.tasks import task_schedules
 from django_dbqueue.tasks.backends_in_use import backends, unimportable
@@ -120,7 +121,7 @@ def _misspelt() -> Iterator[checks.CheckMessage]:
             )
 
 
-def _plan(each: registry.Scheduled, among: list[registry.Scheduled]) -> Iterator[checks.CheckMessage]:
+def _plan(each: Scheduled, among: list[Scheduled]) -> Iterator[checks.CheckMessage]:
     try:
         each.plan(among)
     except InvalidSchedule as error:

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_dbqueue import conf
 from django_dbqueue.consumers import consumer_modules
+from django_dbqueue.consumers.scheduled import Scheduled
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
+from django_dbqueue.exceptions import InvalidMessage
 from django_dbqueue.schedules import declarations
 from django_dbqueue.settable.option_table import SetIn, read_options
 
@@ -250,28 +251,6 @@ def has_consumer(queue: str) -> bool | None:
         logger.warning("not all consumers could be imported", exc_info=True)
         return None
     return queue in registered([queue])
-
-
-class Scheduled(NamedTuple):
-    """A function of the project that has a ``cron``."""
-
-    name: str
-    """That of its schedule."""
-    holder: str
-    read: Callable[[], declarations.Plan]
-    """Returns its schedule; InvalidSchedule or SchedulesNotInstalled if no worker can start with it."""
-
-    def plan(self, among: Iterable[Scheduled]) -> declarations.Plan:
-        """Return its schedule; InvalidSchedule too if another one ``among`` these, or the settings, has its name."""
-        others = [each.holder for each in among if each.name == self.name and each.holder != self.holder]
-        if self.name in conf.get("SCHEDULES"):
-            others.append(f"one of {conf.NAME}['SCHEDULES']")
-        if others:
-            raise InvalidSchedule(
-                f"Two schedules are named {self.name!r}: that of {self.holder}, which is named after its queue "
-                f"or function, and {others[0]}. Give the latter another name."
-            )
-        return self.read()
 
 
 def scheduled() -> list[Scheduled]:

@@ -17,7 +17,7 @@ from django.db import Error
 from django_dbqueue import conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.consumers import consumer_modules
-from django_dbqueue.consumers.registry import Scheduled
+from django_dbqueue.consumers.scheduled import Scheduled
 from django_dbqueue.envelope import QUEUE_NAME, seal
 from django_dbqueue.exceptions import InvalidMessage, InvalidSchedule
 from django_dbqueue.schedules.declarations import Plan, read
