@@ -18,7 +18,8 @@ from django_dbqueue.lanes import groups_sql, heads_sql, lanes_sql, rates_sql, ti
 from django_dbqueue.lanes.heads import followers_of
 from django_dbqueue.lanes.kick import kick
 from django_dbqueue.lanes.tickets import IntervalOf, WidthOf
-from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.sessions.commit_hooks import is_only_a_testcase
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.sessions.snapshots import is_read_committed
 from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.statements import enqueue_sql, moves_sql

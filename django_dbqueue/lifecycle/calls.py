@@ -13,7 +13,8 @@ from django.db import Error, transaction
 
 from django_dbqueue.databases.statement import Statement
 from django_dbqueue.lifecycle import calls_sql
-from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase
+from django_dbqueue.sessions.commit_hooks import is_only_a_testcase
+from django_dbqueue.sessions.django_session import DjangoSession
 
 logger = logging.getLogger(__name__)
 

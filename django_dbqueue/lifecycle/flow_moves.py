@@ -21,7 +21,8 @@ from django_dbqueue.lanes import lane_moves, lanes_sql
 from django_dbqueue.lifecycle import flows_sql
 from django_dbqueue.lifecycle.enqueue import notify
 from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_FINISHED
-from django_dbqueue.sessions.django_session import DjangoSession, is_only_a_testcase, session_of
+from django_dbqueue.sessions.commit_hooks import is_only_a_testcase
+from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.statements import moves_sql
 
 logger = logging.getLogger("django_dbqueue")

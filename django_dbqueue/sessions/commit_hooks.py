@@ -31,3 +31,9 @@ def on_commit(hook: Callable[[], object], *, using: str) -> None:
     if connection.in_atomic_block:
         _, *of_django = connection.run_on_commit[-1]
         connection.run_on_commit[-1] = (_Earlier(connection), *of_django)
+
+
+def is_only_a_testcase(connection: Any) -> bool:
+    """Return whether transactions are open, all of them begun by Django's TestCase or by the queue inside it."""
+    blocks = [block for block in connection.atomic_blocks if not getattr(block, "is_of_the_queue", False)]
+    return bool(blocks) and all(block._from_testcase for block in blocks)

@@ -22,14 +22,7 @@ from django_dbqueue.sessions.advice import explain
 from django_dbqueue.sessions.doubts import judged
 from django_dbqueue.sessions.retry import Overtaken, is_doubtful, is_passing
 from django_dbqueue.sessions.snapshots import is_read_committed, seeing_what_is
-from django_dbqueue.sessions.transaction_begin import (
-    Context,
-    Execute,
-    begun_by,
-    begun_by_the_first,
-    in_mode,
-    takes_many,
-)
+from django_dbqueue.sessions.transaction_begin import Context, Execute, begun_by, begun_by_the_first, takes_many
 
 Result = TypeVar("Result")
 MessageType = type[models.Model]
@@ -213,7 +206,7 @@ class DjangoSession:
             return nullcontext()
         server = self.server
         if server.begin_mode:
-            return in_mode(connection, server.begin_mode)
+            return _in_mode(connection, server.begin_mode)
         if server.isolates and not is_read_committed(connection):
             self.run(Statement(server.isolates, ()))
         if saves_a_journey and takes_many(connection):
@@ -272,12 +265,6 @@ def session_for(model: MessageType, using: str | None = None) -> DjangoSession:
     return session_of(using or conf.get("DATABASE") or router.db_for_write(model))
 
 
-def is_only_a_testcase(connection: Any) -> bool:
-    """Return whether transactions are open, all of them begun by Django's TestCase or by the queue inside it."""
-    blocks = [block for block in connection.atomic_blocks if not getattr(block, "is_of_the_queue", False)]
-    return bool(blocks) and all(block._from_testcase for block in blocks)
-
-
 def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
     """Raise TransactionNotAllowed inside the caller's transaction; a TestCase's own wrapper does not count."""
     connection: Any = session.connection
@@ -292,6 +279,16 @@ def refuse_inside_atomic(session: DjangoSession, verb: str) -> None:
             "long as your transaction, and a rollback would undo the claim under a running handler. Call it before "
             "atomic() begins."
         )
+
+
+@contextmanager
+def _in_mode(connection: Any, mode: str) -> Iterator[None]:
+    """Make atomic() begin in this mode of SQLite's."""
+    chosen, connection.transaction_mode = connection.transaction_mode, mode
+    try:
+        yield
+    finally:
+        connection.transaction_mode = chosen
 
 
 def in_callers_transaction(connection: BaseDatabaseWrapper) -> bool:

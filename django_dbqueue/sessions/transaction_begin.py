@@ -64,13 +64,3 @@ def begun_by(connection: Any, begin: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         own.pop("_start_transaction_under_autocommit", None)
-
-
-@contextmanager
-def in_mode(connection: Any, mode: str) -> Iterator[None]:
-    """Make atomic() begin in this mode of SQLite's."""
-    chosen, connection.transaction_mode = connection.transaction_mode, mode
-    try:
-        yield
-    finally:
-        connection.transaction_mode = chosen

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import connections, transaction
 
 from django_dbqueue import signals
-from django_dbqueue.sessions.django_session import is_only_a_testcase
+from django_dbqueue.sessions.commit_hooks import is_only_a_testcase
 from django_dbqueue.tasks.backends_in_use import backends
 
 if TYPE_CHECKING:

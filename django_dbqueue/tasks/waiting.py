@@ -52,7 +52,8 @@ async def await_for(result: AnyResult, *, timeout: float | timedelta | None = No
 
 def _refuse_inside_atomic(result: AnyResult) -> None:
     from django_dbqueue.models import Message
-    from django_dbqueue.sessions.django_session import in_callers_transaction, is_only_a_testcase, session_for
+    from django_dbqueue.sessions.commit_hooks import is_only_a_testcase
+    from django_dbqueue.sessions.django_session import in_callers_transaction, session_for
 
     connection = session_for(Message).connection
     if in_callers_transaction(connection) and not is_only_a_testcase(connection):

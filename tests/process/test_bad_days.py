@@ -189,6 +189,26 @@ def test_what_is_cut_off_goes_back_charged_but_neither_failed_nor_crashed(
     assert "Interrupted" in str(row.error)
 
 
+def test_the_neighbours_of_one_that_hangs_are_cut_off_but_neither_failed_nor_crashed_and_the_worker_ends_well(
+    start_worker: Callable[..., Any], tmp_path: Path
+) -> None:
+    in_thread, coroutine = (send(queue, do="until", file=str(tmp_path / "gate")) for queue in ("test", "coroutines"))
+    options = ("--threads", "2", "--concurrency", "1", "--grace", "1")
+    worker = start_worker("--queues", "test,coroutines,stuck", *options)
+    for neighbour in (in_thread, coroutine):
+        worker.wait_for("begin", neighbour.pk)
+    Message.objects.enqueue({"file": str(tmp_path / "never")}, queue="stuck")
+    for neighbour in (in_thread, coroutine):
+        worker.wait_for("begin", neighbour.pk, times=2)
+        row = Message.objects.get(pk=neighbour.pk)
+        assert (row.read_count, row.crashes) == (2, 0)
+        assert f"message {row.pk} of {row.queue} was cut off at attempt 1, and runs again" in worker.output
+    (tmp_path / "gate").touch()
+    wait_until(lambda: Message.objects.done().count() == 2, "both to be done")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0, "it cut off nothing because it was stopped"
+
+
 def test_a_bounded_worker_whose_children_die_again_and_again_before_they_begin_gives_up(
     start_worker: Callable[..., Any],
 ) -> None:

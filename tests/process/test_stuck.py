@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,27 +50,6 @@ def test_of_a_coroutine_that_swallows_its_cancellation(start_worker: Start, tmp_
     assert report["after"] == "its timeout"
     assert "in do_not_end_either" in report["stack"]
     assert "in sleep" in report["stack"]
-
-
-def test_its_neighbours_are_cut_off_but_neither_failed_nor_crashed_and_the_worker_ends_well(
-    start_worker: Start, tmp_path: Path
-) -> None:
-    in_thread = Message.objects.enqueue({"do": "until", "file": str(tmp_path / "gate")}, queue="test")
-    coroutine = Message.objects.enqueue({"do": "until", "file": str(tmp_path / "gate")}, queue="coroutines")
-    options = ("--threads", "2", "--concurrency", "1", "--grace", "1")
-    worker = start_worker("--queues", "test,coroutines,stuck", *options)
-    for neighbour in (in_thread, coroutine):
-        worker.wait_for("begin", neighbour.pk)
-    send("stuck", tmp_path / "never")
-    for neighbour in (in_thread, coroutine):
-        worker.wait_for("begin", neighbour.pk, times=2)
-        row = Message.objects.get(pk=neighbour.pk)
-        assert (row.read_count, row.crashes) == (2, 0)
-        assert f"message {row.pk} of {row.queue} was cut off at attempt 1, and runs again" in worker.output
-    (tmp_path / "gate").touch()
-    wait_until(lambda: Message.objects.done().count() == 2, "both to be done")
-    worker.signal(signal.SIGTERM)
-    assert worker.ended() == 0, "it cut off nothing because it was stopped"
 
 
 def test_a_listener_that_does_not_end_does_not_keep_the_child(start_worker: Start, tmp_path: Path) -> None:
