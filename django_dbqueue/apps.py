@@ -36,9 +36,11 @@ class DBQueueConfig(AppConfig):
 
 
 def _show_on_the_front_page() -> None:
-    """Give the admin its front page where its own comes first: the app stands behind it in ``INSTALLED_APPS``."""
-    names = [each.name for each in apps.get_app_configs()]
-    if "django.contrib.admin" in names[: names.index(DBQueueConfig.name)]:
-        from django.contrib import admin
+    """Give each admin site a front page with a box more, unless it names one of its own.
 
-        admin.site.index_template = admin.site.index_template or "admin/django_dbqueue/index.html"
+    It is the class that gets it: a theme may put a site of its own in the place of ``admin.site`` later.
+    """
+    if apps.is_installed("django.contrib.admin"):
+        from django.contrib.admin import AdminSite
+
+        AdminSite.index_template = AdminSite.index_template or "admin/django_dbqueue/index.html"

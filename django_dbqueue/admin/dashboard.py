@@ -7,6 +7,7 @@ a person may not see is left out of both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db import Error
+from django.db import Error, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import NoReverseMatch, reverse
@@ -33,7 +34,7 @@ from django_dbqueue.insight.series import SPANS, Point, series
 from django_dbqueue.models import ALL_QUEUES, Queue, QueueMinute
 from django_dbqueue.models.fields import clock
 from django_dbqueue.sessions.django_session import DjangoSession, session_for
-from django_dbqueue.states.counts import grouped, total_of
+from django_dbqueue.states.counts import Capped, grouped, total_of
 from django_dbqueue.states.depths import Depth, depths
 from django_dbqueue.typed_values import typed_whole
 
@@ -104,15 +105,23 @@ def shortcuts(request: HttpRequest) -> dict[str, object]:
     except NoReverseMatch:  # a site of the project's own that lacks them
         return {}
     try:
-        session = session_for(Queue)
-        deep = depths(session, known_queues(session), states=ATTENTION, cap=CAP).values() if pages else ()
-        counts = {name: total_of(each.counts[name] for each in deep) for name in pages}
+        counts = _counts() if pages else {}
     except (Error, UnsupportedDatabase):  # the page is about more than the queue
         counts = {}
     return {
         "shortcuts": [(WORDS[name], url, counts.get(name)) for name, url in pages.items()],
-        "dashboard": links.dashboard() if may(request, "queue") else "",
+        "dashboard": links.dashboard() if may(request, "queue") and request.path != links.dashboard() else "",
     }
+
+
+def _counts() -> dict[str, Capped]:
+    """Return how many messages need attention, at most ``CAP`` index entries a state."""
+    session = session_for(Queue)
+    # A page in one transaction has to live on after an error
+    with transaction.atomic(session.using) if session.connection.in_atomic_block else nullcontext():
+        names = known_queues(session)
+        deep = depths(session, names, states=ATTENTION, cap=max(1, CAP // max(1, len(names)))).values()
+    return {name: total_of(each.counts[name] for each in deep) for name in ATTENTION}
 
 
 def figures(request: HttpRequest) -> HttpResponse:

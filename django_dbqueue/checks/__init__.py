@@ -51,8 +51,7 @@ A worker runs the same ones as it starts, and refuses on errors (``blocking_erro
 | W024 | a function's cron, and no library that reads cron expressions         |
 | W025 | a module of tasks that can't be imported, whose crons are unknown     |
 | W026 | a platform on which no worker can run                                 |
-| W027 | migrations that are not applied                                       |
-| W028 | options for a queue that has no consumer, while a like name has one   |
+| W027 | options for a queue that has no consumer, while a like name has one   |
 
 ``E0xx`` is short for ``dbqueue.E0xx``.
 """

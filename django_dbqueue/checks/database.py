@@ -38,23 +38,14 @@ def check_databases(databases: Sequence[str] | None = None, **_: object) -> list
 
 
 def check_migrations(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMessage]:
-    """Check that the tables are those of this version. Django checks before it migrates, which only an error stops."""
+    """Check that what was squashed is applied whole: half of it can't be migrated. Django checks before it migrates."""
     has_tables = Tables.message in connection.introspection.table_names()
     missing = unapplied_migrations(connection, strict=not has_tables)
-    if missing is None:
-        return
-    what = f"The database {connection.alias!r} lacks migrations of django_dbqueue ({', '.join(missing.names)})"
-    cure = f"Run: {missing.cure(connection.alias)}"
-    if missing.needs_first is None:
-        yield checks.Warning(
-            f"{what}: no message can be sent or handled there before they are applied.",
-            hint=f"{cure} (which says this, too, as it begins).",
-            id="dbqueue.W027",
-        )
-    else:
+    if missing is not None and missing.needs_first is not None:
         yield checks.Error(
-            f"{what}, and has only some of those that {missing.names[0]} replaces: it can't be applied there.",
-            hint=cure,
+            f"The database {connection.alias!r} lacks migrations of django_dbqueue ({', '.join(missing.names)}), and "
+            f"has only some of those that {missing.names[0]} replaces: it can't be applied there.",
+            hint=f"Run: {missing.cure(connection.alias)}",
             id="dbqueue.E019",
         )
 

@@ -116,8 +116,8 @@ def _misspelt() -> Iterator[checks.CheckMessage]:
         if name not in there and (near := near_queue(name, there - named.keys())):
             yield checks.Warning(
                 f"{conf.NAME}['QUEUES'] has options for the queue {name!r}, which has no consumer in this project.",
-                hint=f"Did you mean {near!r}? If the consumer is in another project, silence dbqueue.W028.",
-                id="dbqueue.W028",
+                hint=f"Did you mean {near!r}? If the consumer is in another project, silence dbqueue.W027.",
+                id="dbqueue.W027",
             )
 
 

@@ -241,7 +241,7 @@ class MessageRow(AsyncVerbs, StepVerbs, FlowVerbs, models.Model):
 
     @property
     def is_acked(self) -> bool:
-        """Whether that settlement was an ack."""
+        """Whether an ack by this object was committed."""
         return self.settlement is not None and self.settlement.in_lane == "done"
 
     def forget(self, change: Change, *, settled: bool) -> None:

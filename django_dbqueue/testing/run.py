@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import copy_context
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Final, Literal
 
 from django.core.exceptions import ImproperlyConfigured
@@ -15,6 +14,7 @@ from django.db.models import Value
 
 from django_dbqueue import conf
 from django_dbqueue.consumers import Reject, Retry, registry
+from django_dbqueue.consumers.near_queues import near_queue
 from django_dbqueue.consumers.registry import Consumer, largest_batch
 from django_dbqueue.envelope import check_queue, check_whole
 from django_dbqueue.exceptions import LeaseLost, Suspended
@@ -92,8 +92,8 @@ def _chosen(queues: str | Iterable[str] | None) -> dict[str, Consumer]:
     registered = registry.registered(named)
     for queue in named:
         if check_queue(queue) not in registered:
-            close = get_close_matches(queue, registered, 1)
-            hint = f"did you mean {close[0]!r}?" if close else "is its module queue_consumers in an installed app?"
+            near = near_queue(queue)
+            hint = f"did you mean {near!r}?" if near else "is its module queue_consumers in an installed app?"
             raise ImproperlyConfigured(f"No consumer is registered for queue {queue!r}: {hint}")
         chosen[queue] = registered[queue]
     return chosen
@@ -102,9 +102,10 @@ def _chosen(queues: str | Iterable[str] | None) -> dict[str, Consumer]:
 def _moment(alias: str, until: datetime | timedelta | None) -> datetime | None:
     if isinstance(until, timedelta):
         return clock(alias) + until
-    if until is not None and until.tzinfo is None:
+    moment: datetime | None = conf.aware(until)
+    if moment is not None and moment.tzinfo is None:
         raise ValueError(f"until must be an aware datetime (use django.utils.timezone) or a timedelta, not {until!r}.")
-    return until
+    return moment
 
 
 class _Run:

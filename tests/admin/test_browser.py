@@ -107,7 +107,7 @@ def test_an_operator_walks_through_by_mouse_and_by_keyboard(page: Page) -> None:
     rows = fill()
     page.log_in()
     page.shot("index")
-    assert "Stuck messages" in page.text  # from the index, too, where the app stands before the admin
+    assert "Stuck messages" in page.text  # from the index, too
     page.open("/admin/django_dbqueue/")
     page.shot("app_index")
     requeue_by_keyboard(page, rows["stuck"])

@@ -179,7 +179,7 @@ CHOOSE: dict[str, Callable[[Page, str], None]] = {"unfold": choose_in_unfold, "j
 def test_an_operator_requeues_downloads_and_stops_by_clicking(themed: Page) -> None:
     made = fill(User.objects.get())
     themed.open("/admin/")
-    follow(themed, 'a[href$="?state=dead"]')  # the shortcuts, since the app stands before the theme
+    follow(themed, 'a[href$="?state=dead"]')
     dead = Message.objects.get(pk=press(themed, "input.action-select").get_attribute("value"))
     CHOOSE[themed.shots.name](themed, "Requeue selected messages")
     themed.shot("actions")

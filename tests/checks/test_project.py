@@ -206,6 +206,6 @@ def test_options_for_a_queue_whose_name_is_misspelt_are_warned_of(project: Proje
     project.write("accounts/queue_consumers.py", CONSUMER)
     project.write("shop/settings.py", 'DBQUEUE = {"QUEUES": {"defualt": {"lease": 9}, "of-others": {"lease": 9}}}')
     output = project.run("python manage.py check")
-    assert output.count("dbqueue.W028") == 2, "once, and in its hint"
+    assert output.count("dbqueue.W027") == 2, "once, and in its hint"
     assert "has options for the queue 'defualt', which has no consumer in this project" in output
     assert "Did you mean 'default'?" in output
