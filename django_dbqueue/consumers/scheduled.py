@@ -1,4 +1,4 @@
-"""What recurs: a function of the project that has a ``cron``, whoever registered it."""
+"""Functions with a ``cron``, consumers and tasks, and the schedule of each."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _accepted_by(backend: object, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_now(backend: object, name: str, seconds: float | timedelta) -> datetime:
-    """Return the moment in so many seconds, by the clock of the queue's database where the task goes there."""
+    """Return now plus a length of time, by the clock of the queue's database if the task goes there."""
     length = _length(name, seconds)
     if not getattr(backend, "supports_call_options", False):
         return now() + length

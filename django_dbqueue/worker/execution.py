@@ -82,12 +82,12 @@ def prepare(delivery: Delivery) -> None:
     message.release_pause = RELEASE_PAUSE
     if delivery.options.timeout is not None:
         message.over_at = delivery.over_at
+    read(delivery)
     if delivery.consumer.runner is None and (task := name_in(message.headers_text)) is not None:
         raise Reject(
             f"It is the task {task}, but its queue has the consumer {delivery.consumer.name}, which runs no tasks: "
             "give one of them another queue, and send it again."
         )
-    read(delivery)
     message.decode_now()
 
 

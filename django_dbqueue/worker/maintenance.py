@@ -102,8 +102,10 @@ class Maintenance:
         """Whether the last turns have left something of what is done for all."""
         self.until_turn: Callable[[], float] | None = None
         """Set while this worker asks for all that rest: in how many seconds it asks again, once it has asked."""
-        self.spread = self.askers = 1.0
+        self.spread = 1.0
         """How many times less often it does what is to be done once for all."""
+        self.askers = 1
+        """How many workers take turns at that while they rest."""
 
     def wake(self, now: float) -> None:
         """Check at once after a sleep. What is done for all, others have done: no message waits for that now."""

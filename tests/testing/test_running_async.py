@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
@@ -99,9 +100,11 @@ def test_a_consumer_that_took_too_long_has_timed_out_though_it_returned(consumes
 
 @pytest.mark.parametrize("batch", [None, 2])
 def test_what_a_transactional_consumer_wrote_too_late_is_undone(consumes: Consumes, batch: int | None) -> None:
-    def handle(_messages: object) -> None:
+    def handle(given: Any) -> None:
         MessageFactory(queue="written")
-        time.sleep(0.05)
+        message = given if batch is None else given[0]
+        while message.remaining():
+            time.sleep(0.001)
 
     consumes(handle, timeout=0.01, transactional=True, batch=batch)
     message = MessageFactory()
