@@ -78,14 +78,14 @@ def check_on_conflict(on_conflict: str) -> None:
 def seal_for(envelope: Envelope, queue: str) -> Sealed:
     """Check an envelope under the settings of its queue."""
     defaults = conf.for_senders(queue if isinstance(queue, str) else "")  # seal() refuses other types
-    if envelope.at is not None and not settings.USE_TZ:
+    if envelope.at is not None:
         envelope = with_aware_moment(envelope)
     return seal(envelope, queue=queue, **defaults._asdict())
 
 
 def with_aware_moment(envelope: Envelope) -> Envelope:
     """Return the envelope; a naive moment in it is what Django means by it."""
-    return replace(envelope, at=conf.aware(envelope.at)) if isinstance(envelope.at, datetime) else envelope
+    return envelope if envelope.at is None or settings.USE_TZ else replace(envelope, at=conf.aware(envelope.at))
 
 
 def _enqueue_once(
