@@ -127,13 +127,14 @@ def free_of(server: Server, held: Sequence[tuple[int, int]]) -> Statement:
 
 def let_run(server: Server, ids: Sequence[int], *, paced: bool = False) -> Statement:
     """Make parked messages due: now, or when their senders wanted, or (``paced``) when their groups' turn is."""
-    named, due = server.id_in(ids), server.later_of("due_at", server.now)
+    named, turn = server.id_in(ids), server.now
     if paced:
         wait = (
             f"SELECT (g.scheduled - {server.clock_us}) / 1000000.0 FROM {server.group} AS g "
             f"WHERE g.lane = {server.message}.lane"
         )
-        due = server.later_of(due, server.plus(server.now, f"({wait})"))
+        turn = server.plus(server.now, f"({wait})")
+    due = server.later_of("due_at", turn)
     return Statement(
         f"UPDATE {server.message}{server.use[Index.IDS]} SET available_at = {due} "
         f"WHERE {named.sql} AND {condition_of(server, 'waiting')}",

@@ -9,15 +9,17 @@ What an operator changes raises the row's ``revision``, so a worker that has rea
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django.db import IntegrityError, models
 from django.utils.translation import gettext_lazy as _
 
-from django_dbqueue.codecs import JSON, Json, decode_json
+from django_dbqueue.codecs import JSON, Json, decode_json, encode
 from django_dbqueue.exceptions import InvalidSchedule, UndecodableMessage
 from django_dbqueue.keys import MAX_KEY_LENGTH
 from django_dbqueue.lifecycle.left_behind import LeftBehind
@@ -51,7 +53,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
     def begin(self, plan: Plan, *, declared_at: datetime) -> None:
         """Add a schedule that begins now; do nothing if another worker was faster."""
-        row, session = Schedule(queue=plan.queue, declared_at=declared_at, **_definition(plan)), session_of(self.db)
+        row, session = Schedule(name=plan.name, declared_at=declared_at, **definition(plan)), session_of(self.db)
 
         def add() -> None:
             with session.transaction():
@@ -64,23 +66,21 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                 raise
 
     def redeclare(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> bool:
-        """Restart a changed schedule from now; return False if another worker has the row."""
-        changes = {"queue": plan.queue, "declared_at": declared_at, "last_due": DbNow(), **_definition(plan)}
-        return self._move(row, changes)
+        """Let a definition take the place of another one, or of an added schedule; False if another worker has the row.
 
-    def replace(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> bool:
-        """Let a declared schedule take the place of an added one, from where it is if it is due at the same times."""
-        is_same = (row.cron, row.timezone) == (plan.cron.expression, plan.cron.timezone)
-        since: dict[str, object] = {} if is_same else {"last_due": DbNow()}
-        gone = {"is_added": False, "missed": "latest", "body": None, "key": None, "revision": models.F("revision") + 1}
-        changes = {"queue": plan.queue, "declared_at": declared_at, **since, **gone, **_definition(plan)}
-        return self._move(row, changes)
+        It continues from where that was if it is due at the same times, else from now.
+        """
+        since: dict[str, object] = {} if is_due_at_the_same_times(plan, row) else {"last_due": DbNow()}
+        gone = {"is_added": False, "missed": "latest", "key": None, "revision": models.F("revision") + 1}
+        return self._move(
+            row, {"declared_at": declared_at, **since, **(gone if row.is_added else {}), **definition(plan)}
+        )
 
-    def confirm(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> None:
+    def confirm(self, row: ScheduleNow, *, declared_at: datetime) -> None:
         """Record, once a minute among all workers, that it is still declared."""
         since = row.declared_at if row.declared_at - row.db_now <= TOLERANCE else declared_at
         if row.declared_at != max(since, declared_at) or row.was_seen_long_ago(SEEN_EVERY):
-            self._move(row, {"queue": plan.queue, "declared_at": max(since, declared_at)})
+            self._move(row, {"declared_at": max(since, declared_at)})
 
     def fire(self, plan: Plan, row: ScheduleNow, *, times: list[datetime], upto: datetime) -> bool:
         """Enqueue one message for each of these due times and move on, in one transaction; False if another did."""
@@ -90,7 +90,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
                 message = enqueue_due(plan, due, using=self.db)
                 self.filter(pk=plan.name).update(last_message_id=message.pk)
 
-        return self._move(row, {"queue": plan.queue, "last_due": upto}, and_then=send)
+        return self._move(row, {"last_due": upto}, and_then=send)
 
     def _move(
         self, row: ScheduleNow, changes: dict[str, object], *, and_then: Callable[[], None] | None = None
@@ -140,8 +140,21 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         apart(names, lambda some: alone(partial(abandoned.filter(pk__in=some)._raw_delete, self.db)), left.refused)
 
 
-def _definition(plan: Plan) -> dict[str, str]:
-    return {"name": plan.name, "cron": plan.cron.expression, "timezone": plan.cron.timezone}
+def definition(plan: Plan) -> dict[str, str]:
+    """Return what the row of a declared schedule has of it, by which two versions of it are told apart."""
+    text, content_type, types = encode(plan.payload, max_bytes=sys.maxsize)
+    rest = repr((text, content_type, types, plan.key, plan.missed))
+    return {
+        "queue": plan.queue,
+        "cron": plan.cron.expression,
+        "timezone": plan.cron.timezone,
+        "body": sha256(rest.encode()).hexdigest(),
+    }
+
+
+def is_due_at_the_same_times(plan: Plan, row: Schedule) -> bool:
+    """Return whether a row's schedule is due when the plan is."""
+    return (row.cron, row.timezone) == (plan.cron.expression, plan.cron.timezone)
 
 
 _ScheduleManager = models.Manager.from_queryset(ScheduleQuerySet)
@@ -161,7 +174,8 @@ class Schedule(models.Model):
     """The progress of a schedule from the settings or a consumer; or all of one that an operator has added.
 
     The row of a declared one fires nothing by itself. Only added ones have ``missed``, ``body`` (the payload, JSON) and
-    ``key`` here. ``revision`` counts what operators have done to it.
+    ``key`` here; the ``body`` of a declared one is a hash of the three. ``revision`` counts what operators have done to
+    it.
     """
 
     name = AsciiField(_("name"), max_length=64, primary_key=True)

@@ -14,7 +14,7 @@ from django.db import Error
 
 from django_dbqueue.exceptions import InvalidSchedule, SchedulesNotInstalled
 from django_dbqueue.models import Schedule
-from django_dbqueue.models.schedule import ABANDONED_AFTER, TOLERANCE
+from django_dbqueue.models.schedule import ABANDONED_AFTER, TOLERANCE, definition, is_due_at_the_same_times
 from django_dbqueue.schedules.declarations import Plan
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -30,6 +30,7 @@ MISSED_AFTER: Final = timedelta(seconds=60)
 """A due time that no worker handled for this long was missed."""
 CATCH_UP: Final = 100
 """How many missed due times ``missed="all"`` makes up for: the latest ones."""
+_NAMES: Final = {"timezone": "time zone", "body": "payload, key or policy for missed times"}
 
 logger = logging.getLogger("django_dbqueue.worker")
 
@@ -41,6 +42,7 @@ class Timetable:
         self._session = session
         self._rows = Schedule.objects.using(session.using)
         self._plans = plans
+        self._definitions = {plan.name: definition(plan) for plan in plans}
         self._declared_at = declared_at
         self._overruled: set[str] = set()
         self._warned: set[tuple[str, datetime]] = set()
@@ -89,9 +91,17 @@ class Timetable:
             return RECHECK_AFTER
         if row.is_added:
             return self._replace(plan, row)
-        if (row.cron, row.timezone) != (plan.cron.expression, plan.cron.timezone):
-            return self._see_to_another_definition(plan, row)
+        if differing := self._differing(plan, row):
+            return self._see_to_another_definition(plan, row, differing)
         return self._advance(plan, row, declared_at=self._declared_at)
+
+    def _differing(self, plan: Plan, row: ScheduleNow) -> list[str]:
+        """Name what the row has from another definition than this worker's."""
+        return [
+            _NAMES.get(column, column)
+            for column, value in self._definitions[plan.name].items()
+            if getattr(row, column) != value
+        ]
 
     def _see_to_added(self, row: ScheduleNow) -> float:
         plan = self._plan_of(row)
@@ -112,7 +122,7 @@ class Timetable:
         return plan
 
     def _replace(self, plan: Plan, row: ScheduleNow) -> float:
-        if self._rows.replace(plan, row, declared_at=self._declared_at):
+        if self._rows.redeclare(plan, row, declared_at=self._declared_at):
             logger.warning(
                 "schedule %s is declared now, which replaces the one that an operator had added: %s, %s, queue %s",
                 plan.name, row.cron, row.timezone, row.queue,
@@ -122,29 +132,31 @@ class Timetable:
     def _advance(self, plan: Plan, row: ScheduleNow, *, declared_at: datetime) -> float:
         """Enqueue what is due; return for how many seconds nothing more will be."""
         if row.is_disabled:
-            self._rows.confirm(plan, row, declared_at=declared_at)
+            self._rows.confirm(row, declared_at=declared_at)
             return self.at_most
         if row.last_due - row.db_now > TOLERANCE:
             self._warn_beyond_clock(plan, row)
         due = plan.cron.after(row.last_due)
         if due is not None and due <= row.db_now:
             return 0.0 if self._fire(plan, row, first=due) else RECHECK_AFTER
-        self._rows.confirm(plan, row, declared_at=declared_at)
+        self._rows.confirm(row, declared_at=declared_at)
         return self.at_most if due is None else min(float((due - row.db_now).total_seconds()), self.at_most)
 
-    def _see_to_another_definition(self, plan: Plan, row: ScheduleNow) -> float:
+    def _see_to_another_definition(self, plan: Plan, row: ScheduleNow, differing: list[str]) -> float:
         """Let the later start win, so that two versions don't overwrite each other forever.
 
         The earlier one takes over again when the later one is gone.
         """
         was_later = self._declared_at <= row.declared_at <= row.db_now + TOLERANCE
         if was_later and not row.was_seen_long_ago(ABANDONED_AFTER):
-            self._warn_overruled(plan, row)
+            self._warn_overruled(plan, row, differing)
             return self.at_most
         if self._rows.redeclare(plan, row, declared_at=self._declared_at):
             logger.info(
-                "schedule %s has changed and starts over: %s, %s", plan.name, plan.cron.expression, plan.cron.timezone
-            )
+                "schedule %s has changed and %s: %s, %s, queue %s",
+                plan.name, "continues" if is_due_at_the_same_times(plan, row) else "starts over",
+                plan.cron.expression, plan.cron.timezone, plan.queue,
+            )  # fmt: skip
         return RECHECK_AFTER
 
     def _fire(self, plan: Plan, row: ScheduleNow, *, first: datetime) -> bool:
@@ -179,13 +191,14 @@ class Timetable:
         connection: Any = self._session.connection
         return connection.connection is not None and bool(connection.is_usable())
 
-    def _warn_overruled(self, plan: Plan, row: ScheduleNow) -> None:
+    def _warn_overruled(self, plan: Plan, row: ScheduleNow, differing: list[str]) -> None:
         if plan.name not in self._overruled:
             self._overruled.add(plan.name)
             logger.warning(
-                "schedule %s is %r here, but %r (%s) in a worker that was started later and takes precedence; "
-                "restart this worker with the same settings",
-                plan.name, plan.cron.expression, row.cron, row.timezone,
+                "schedule %s (%s, %s, queue %s) has another %s in a worker that was started later and takes precedence "
+                "(%s, %s, queue %s); restart this worker with the same settings",
+                plan.name, plan.cron.expression, plan.cron.timezone, plan.queue, ", ".join(differing),
+                row.cron, row.timezone, row.queue,
             )  # fmt: skip
 
     def _warn_beyond_clock(self, plan: Plan, row: ScheduleNow) -> None:

@@ -9,7 +9,7 @@ import warnings
 from collections import ChainMap, UserDict, UserList, UserString, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO, TextIOWrapper
@@ -167,13 +167,14 @@ def test_what_has_run_is_no_failure() -> None:
     for _ in range(60):
         doubled = [doubled, doubled]
     context = {"function in a dict": print, "class": Awaitable}
-    for value in (
-        None, 1, "x", b"x", [], {}, (1, [2]), exhausted, [closed], done, asyncio.run(finished()), endless, doubled,
-        context, SimpleNamespace(), MagicMock(), SimpleLazyObject(explode), Awaitable, StringIO(),
-        TextIOWrapper(BytesIO()), sqlite3.connect(":memory:").cursor(), UserString("x"), range(2**62),
-        Report([MagicMock()]), {1: 2}.values(), Report(count(1)), Report(partial(print)), repeat(0, 3),
-    ):  # fmt: skip
-        assert unrun_text("shop.handle", value) is None
+    with closing(sqlite3.connect(":memory:")) as database:
+        for value in (
+            None, 1, "x", b"x", [], {}, (1, [2]), exhausted, [closed], done, asyncio.run(finished()), endless, doubled,
+            context, SimpleNamespace(), MagicMock(), SimpleLazyObject(explode), Awaitable, StringIO(),
+            TextIOWrapper(BytesIO()), database.cursor(), UserString("x"), range(2**62),
+            Report([MagicMock()]), {1: 2}.values(), Report(count(1)), Report(partial(print)), repeat(0, 3),
+        ):  # fmt: skip
+            assert unrun_text("shop.handle", value) is None
 
 
 def test_what_makes_its_parts_as_they_are_read_is_not_evaluated() -> None:

@@ -69,7 +69,7 @@ def test_one_that_it_undid_by_a_savepoint_of_its_own_counts_as_none_either() -> 
     message = held()
     with message.transaction():
         work()
-        beginning = transaction.savepoint()
+        beginning = transaction.get_connection().savepoint()
         message.reject("not yet")
         transaction.savepoint_rollback(beginning)
     assert (row(message)["status"], message.is_acked) == ("y", True)
@@ -79,7 +79,7 @@ def test_what_was_settled_before_a_savepoint_stays_settled_when_that_is_rolled_b
     message = held()
     with message.transaction():
         message.reject("never")
-        behind = transaction.savepoint()
+        behind = transaction.get_connection().savepoint()
         work()
         transaction.savepoint_rollback(behind)
     assert (row(message)["status"], row(message)["error"]) == ("n", "never")

@@ -141,7 +141,7 @@ def test_what_is_moved_to_another_queue_gets_no_turn_in_the_one_that_it_leaves(
     with aside() as other, ThreadPoolExecutor(1) as thread:
         other.open_transaction()
         assert other.do(lambda: Message.objects.filter(pk=ids[1]).move_to("there")) == 1
-        ending = thread.submit(client.ack, held["id"], held["token"])
+        ending = thread.submit(client.surely, lambda: client.ack(held["id"], held["token"]))
         assert waits_for_a_lock(session, ending)
         other.commit()
         assert ending.result()

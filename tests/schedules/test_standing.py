@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -63,10 +65,41 @@ def test_a_changed_schedule_starts_over_and_fires_nothing_of_the_past(change: di
 def test_another_queue_payload_or_policy_is_no_other_schedule() -> None:
     Worker(plan()).check()
     since = last_check_was(timedelta(hours=5))
-    Worker(plan(queue="other", payload={"new": 1}, missed="all")).check()
+    worker = Worker(plan(queue="other", payload={"new": 1}, missed="all"))
+    worker.check()
+    worker.check()
     assert sent() == hourly(since, clock("default"))
     assert {(message.queue, message.payload["new"]) for message in Message.objects.all()} == {("other", 1)}
     assert stands().queue == "other"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"queue": "other"}, "another queue in"),
+        ({"payload": {"new": 1}}, "another payload, key or policy"),
+        ({"payload": Decimal("1.50")}, "another payload, key or policy"),
+        ({"key": "one at a time"}, "another payload, key or policy"),
+        ({"missed": "skip"}, "another payload, key or policy"),
+        ({"cron": ALSO_HOURLY, "queue": "other"}, "another queue, cron in"),
+    ],
+)
+def test_what_two_versions_enqueue_is_not_up_to_which_of_them_checks(
+    change: dict[str, Any], named: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    older = Worker(plan())
+    older.check()
+    newer = Worker(plan(**change))
+    newer.check()
+    since = last_check_was(timedelta(hours=2))
+    for _ in range(2):
+        older.check()
+    assert (sent(), stands().last_due) == ([], since)
+    [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert named in warning
+    assert "restart this worker" in warning
+    newer.check()
+    assert stands().last_due > since
 
 
 def test_of_two_versions_the_one_that_was_started_later_has_the_word() -> None:

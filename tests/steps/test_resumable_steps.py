@@ -162,12 +162,12 @@ def test_a_save_is_undone_with_a_savepoint_that_was_made_by_hand() -> None:
     with message.resumable_step("count") as step:
         step.save(1)
         with transaction.atomic():
-            beginning = transaction.savepoint()
+            beginning = transaction.get_connection().savepoint()
             step.save(2)
             transaction.savepoint_rollback(beginning)
             assert step.cursor == 1
             step.save(3)
-            behind = transaction.savepoint()
+            behind = transaction.get_connection().savepoint()
             transaction.savepoint_rollback(behind)
             assert step.cursor == 3, "it was saved before the savepoint"
             step.save(4)

@@ -17,7 +17,7 @@ def test_a_task_that_is_killed_at_its_last_attempt_is_signalled_by_the_superviso
     start_worker: Callable[..., Any], jobs: Any
 ) -> None:
     killed, done = jobs.end_the_process.enqueue(), jobs.add.enqueue(1, 2)
-    worker = start_worker("--drain", "--queues", "default")
+    worker = start_worker("--drain", "--queues", "default", DJANGO_SETTINGS_MODULE="tests.tasks.logging_settings")
     worker.ended()
     wait_for(killed, timeout=PATIENCE)
     done.refresh()
