@@ -23,6 +23,7 @@ from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.sessions.snapshots import is_read_committed
 from django_dbqueue.settable.rates import interval_of
 from django_dbqueue.statements import enqueue_sql, moves_sql
+from django_dbqueue.states.counts import counted
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -187,8 +188,8 @@ class Kick:
             kick_now(session_of(self.using), self.lanes)
         except DatabaseError:
             logger.warning(
-                "%s groups could not be looked after once their messages were committed; a worker does that soon",
-                len(self.lanes), exc_info=True,
+                "%s could not be looked after once the messages were committed; a worker does that soon",
+                counted(len(self.lanes), "group"), exc_info=True,
             )  # fmt: skip
 
 

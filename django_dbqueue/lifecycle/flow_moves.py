@@ -24,6 +24,7 @@ from django_dbqueue.lifecycle.flows_sql import WHEN_DEAD, WHEN_FINISHED
 from django_dbqueue.sessions.commit_hooks import is_only_a_testcase
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
 from django_dbqueue.statements import moves_sql
+from django_dbqueue.states.counts import counted
 
 logger = logging.getLogger("django_dbqueue")
 
@@ -78,8 +79,8 @@ class GateCheck:
             check_gates(session_of(self.using), self.downstream)
         except DatabaseError:
             logger.warning(
-                "%s messages of flows could not be looked after once what they waited for was committed; a worker "
-                "does that soon", len(self.downstream), exc_info=True,
+                "%s of flows could not be looked after once what was waited for was committed; a worker "
+                "does that soon", counted(len(self.downstream), "message"), exc_info=True,
             )  # fmt: skip
 
 

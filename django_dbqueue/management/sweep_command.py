@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_dbqueue import signals
 from django_dbqueue.consumers.near_queues import did_you_mean
@@ -99,8 +100,8 @@ class SweepCommand(ConsoleCommand):
     # -- words --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def question(self, count: str, where: str) -> str:
-        """Return the question asked before the first step."""
+    def question(self, number: int, gaps: dict[str, str]) -> str:
+        """Return the question asked before the first step; ``gaps`` are its ``count`` and ``where``."""
 
     @abstractmethod
     def done(self, count: int) -> str:
@@ -115,15 +116,20 @@ class SweepCommand(ConsoleCommand):
             self._count(session, options)
             return
         if options["ids"]:
-            count, where = grouped(len(set(options["ids"]))), ""
+            number = len(set(options["ids"]))
+            gaps = {"count": grouped(number), "where": ""}
         else:
             queue, state, limit = options["queue"], options["state"], options["limit"]
             found = depths(session, [queue], states=[state])[queue].counts[state]
-            count = grouped(limit) if limit and limit < found else str(found)
-            where = _(" that are %(state)s in queue %(queue)s") % {"state": state, "queue": queue}
+            number = min(found, limit or found)
+            where = ngettext(" that is %(state)s in queue %(queue)s", " that are %(state)s in queue %(queue)s", number)
+            gaps = {
+                "count": grouped(limit) if limit and limit < found else str(found),
+                "where": where % {"state": state, "queue": queue},
+            }
             if not found:
                 self._nothing(session, options)
-        self.confirm(self.question(count, where), yes=options["yes"])
+        self.confirm(self.question(number, gaps), yes=options["yes"])
         self._sweep(session, options, self.order(by, options))
 
     def _refuse_odd(self, options: Options) -> None:

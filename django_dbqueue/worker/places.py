@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django_dbqueue.states.counts import counted
 from django_dbqueue.worker.board import Board
 from django_dbqueue.worker.pace import Backoff
 
@@ -86,9 +87,10 @@ class ChildPlace:
         if not running:  # it is about to end
             return
         logger.warning(
-            "child %s retired %.0f s ago, and its process %s still runs %s messages: %s. Its successor works, but has "
+            "child %s retired %.0f s ago, and its process %s still runs %s: %s. Its successor works, but has "
             "no successor itself until that one has ended. Give handlers that may hang a timeout",
-            self.index, now - self.retired_at, self.retired.process.pid, len(running), ", ".join(map(str, running)),
+            self.index, now - self.retired_at, self.retired.process.pid, counted(len(running), "message"),
+            ", ".join(map(str, running)),
             extra={"event": "retired_still_runs", "fields": {"message_ids": running}},
         )  # fmt: skip
 

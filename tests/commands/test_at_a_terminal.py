@@ -104,6 +104,17 @@ def test_a_person_answers_and_only_a_yes_is_one(answer: str, code: int, left: in
     assert Message.objects.dead().count() == left
 
 
+def test_one_is_asked_about_as_one(worker_env: dict[str, str]) -> None:
+    dead()
+    question = Question(
+        worker_env, "queue_drop", "--queue", QUEUE, "--state", "dead", "--limit", "5", "--reason", "why"
+    )
+    question.wait_for("[y/N] ")
+    assert f"Drop 1 message that is dead in queue {QUEUE}? This can't be undone." in question.seen
+    question.answer("y")
+    assert question.ended() == (0, "1 message dropped.\n")
+
+
 def test_an_interrupt_at_the_question_changes_nothing(worker_env: dict[str, str]) -> None:
     dead()
     dead()

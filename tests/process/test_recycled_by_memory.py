@@ -83,8 +83,8 @@ def test_of_two_children_that_can_not_end_neither_has_one_more(
         Message.objects.enqueue(hanging, queue="test")
         wait_until(lambda times=times: worker.output.count("retires by") == times, "one more that retires")
     waiting = Message.objects.enqueue({"do": "ok"}, queue="test")
-    reports = worker.output.count("still runs 1 messages")
-    wait_until(lambda: worker.output.count("still runs 1 messages") > reports, "another report of the first")
+    reports = worker.output.count("still runs 1 message")
+    wait_until(lambda: worker.output.count("still runs 1 message") > reports, "another report of the first")
     assert not worker.notes("begin", waiting.pk), "there is nobody who could"
     gate.touch()
     [begun] = worker.wait_for("end", waiting.pk)

@@ -121,7 +121,7 @@ def test_a_child_whose_handler_never_ends_has_one_successor_and_is_reported(
     for _ in range(10):
         worker.wait_for("end", send(do="ok").pk)
     retired, successor = begun_by_child(worker)
-    worker.wait_for_output(f"its process {retired} still runs 1 messages: {hung.pk}.")
+    worker.wait_for_output(f"its process {retired} still runs 1 message: {hung.pk}.")
     assert Message.objects.get(pk=hung.pk).read_count == 1
     gate.touch()
     wait_until(lambda: is_done(hung), "its end")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.management.sweep_command import SweepCommand
@@ -15,8 +14,13 @@ class Command(SweepCommand):
     help = "Cancel messages that have not ended, by id or all of a queue: they are dead, and what runs is interrupted."
     verb = "cancel"
 
-    def question(self, count: str, where: str) -> str:
-        return _("Cancel %(count)s messages%(where)s? What runs is interrupted.") % {"count": count, "where": where}
+    def question(self, number: int, gaps: dict[str, str]) -> str:
+        text = ngettext(
+            "Cancel %(count)s message%(where)s? What runs is interrupted.",
+            "Cancel %(count)s messages%(where)s? What runs is interrupted.",
+            number,
+        )
+        return text % gaps
 
     def done(self, count: int) -> str:
         return ngettext("%(count)s message cancelled.", "%(count)s messages cancelled.", count) % {

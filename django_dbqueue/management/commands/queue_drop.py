@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.management.sweep_command import SweepCommand
@@ -15,8 +14,13 @@ class Command(SweepCommand):
     help = "Mark messages as done without processing them, by id or all of a queue. This can't be undone."
     verb = "drop"
 
-    def question(self, count: str, where: str) -> str:
-        return _("Drop %(count)s messages%(where)s? This can't be undone.") % {"count": count, "where": where}
+    def question(self, number: int, gaps: dict[str, str]) -> str:
+        text = ngettext(
+            "Drop %(count)s message%(where)s? This can't be undone.",
+            "Drop %(count)s messages%(where)s? This can't be undone.",
+            number,
+        )
+        return text % gaps
 
     def done(self, count: int) -> str:
         return ngettext("%(count)s message dropped.", "%(count)s messages dropped.", count) % {"count": grouped(count)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.management.sweep_command import SweepCommand
@@ -15,8 +14,13 @@ class Command(SweepCommand):
     help = "Make delayed messages due now, by id or all of a queue; also those that wait for a retry."
     verb = "due-now"
 
-    def question(self, count: str, where: str) -> str:
-        return _("Make %(count)s messages%(where)s due now?") % {"count": count, "where": where}
+    def question(self, number: int, gaps: dict[str, str]) -> str:
+        text = ngettext(
+            "Make %(count)s message%(where)s due now?",
+            "Make %(count)s messages%(where)s due now?",
+            number,
+        )
+        return text % gaps
 
     def done(self, count: int) -> str:
         return ngettext("%(count)s message is due now.", "%(count)s messages are due now.", count) % {

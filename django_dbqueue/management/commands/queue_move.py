@@ -40,9 +40,13 @@ class Command(SweepCommand):
     def order(self, by: str, options: Options) -> Order:  # noqa: ARG002 - it takes no reason
         return VERBS[self.verb].ordered(by, "", self._to)
 
-    def question(self, count: str, where: str) -> str:
-        words = {"count": count, "where": where, "queue": self._to}
-        return _("Move %(count)s messages%(where)s to queue %(queue)s?") % words
+    def question(self, number: int, gaps: dict[str, str]) -> str:
+        text = ngettext(
+            "Move %(count)s message%(where)s to queue %(queue)s?",
+            "Move %(count)s messages%(where)s to queue %(queue)s?",
+            number,
+        )
+        return text % {**gaps, "queue": self._to}
 
     def done(self, count: int) -> str:
         text = ngettext(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue.management.sweep_command import SweepCommand
@@ -15,8 +14,9 @@ class Command(SweepCommand):
     help = "Requeue dead, stuck or running messages as if they were new, by id or all of a queue."
     verb = "requeue"
 
-    def question(self, count: str, where: str) -> str:
-        return _("Requeue %(count)s messages%(where)s?") % {"count": count, "where": where}
+    def question(self, number: int, gaps: dict[str, str]) -> str:
+        text = ngettext("Requeue %(count)s message%(where)s?", "Requeue %(count)s messages%(where)s?", number)
+        return text % gaps
 
     def done(self, count: int) -> str:
         return ngettext("%(count)s message requeued.", "%(count)s messages requeued.", count) % {
