@@ -104,7 +104,7 @@ def test_a_person_answers_and_only_a_yes_is_one(answer: str, code: int, left: in
     assert Message.objects.dead().count() == left
 
 
-def test_one_is_asked_about_as_one(worker_env: dict[str, str]) -> None:
+def test_the_question_about_one_message_is_in_the_singular(worker_env: dict[str, str]) -> None:
     dead()
     question = Question(
         worker_env, "queue_drop", "--queue", QUEUE, "--state", "dead", "--limit", "5", "--reason", "why"
