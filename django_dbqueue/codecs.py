@@ -33,7 +33,7 @@ HEADER_DEPTH: Final = MAX_DEPTH + 1  # the types of a payload nest as deep as it
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 """Whole strings, single brackets; the expression never backtracks, and a string may lack its end: a broken body of a
-million quotes would keep a worker busy for hours."""
+million quotes would keep a worker busy for hours. (CPython's gh-106052 concerns a backslash at the end alone.)"""
 _FEW: Final = 64
 """Children below which no count is kept: they can't take many times what is there."""
 _LONG: Final = 256

@@ -45,8 +45,8 @@ end would read such a run as often as it has letters.
 """
 _VARIABLE = re.compile(
     r"""(?<!\w)'[^'\n]*+'(?!\w) | (?<!\w)"[^"\n]*+"(?!\w) | [^\s@]++@\S++ | \b0x[0-9a-f]++\b
-    | \b(?=[0-9a-f-]*\d)(?:[0-9a-f]{8,}+|[0-9a-f]{4,}+(?=-[0-9a-f]{4}))\b(?:-[0-9a-f]{4,}+\b)*+
-    | \d++(?:[.,:/-]\d++)*+""",
+    | \b(?=[0-9a-f-]*\d)(?:[0-9a-f]{8,}+|[0-9a-f]{4,}+(?=-[0-9a-f]{4}))\b(?:-[0-9a-f]{4,}+\b)*
+    | \d++(?:[.,:/-]\d++)*""",
     re.VERBOSE | re.IGNORECASE,
 )
 _MOST_OF_WORDS: Final = 4_000

@@ -22,7 +22,7 @@ _JSON_LIKE = re.compile(
 )
 _ESCAPED = re.compile(r"\\+u([0-9a-fA-F]{4})")
 _BEFORE_A_NAME: Final = r"(?:(?<!\w)|(?<=\\[nrtbf]))"
-_BEHIND_A_NAME: Final = r"""(?:["'\\\s]|&quot;|&\#39;)*+[:=>]"""
+_BEHIND_A_NAME: Final = r"""(?:["'\\\s]++|&quot;|&\#39;)*[:=>]"""
 
 
 class Unreadable(Exception):

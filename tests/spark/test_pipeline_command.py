@@ -96,7 +96,7 @@ def test_without_pyspark_one_sentence_names_what_to_install(
 def test_an_alias_that_is_none_is_refused() -> None:
     code, _out, complaint = call("streams", "--database", "defualt")
 
-    assert code == 1
+    assert code == 2
     assert "'defualt' in DATABASES. Did you mean 'default'?" in complaint
 
 
