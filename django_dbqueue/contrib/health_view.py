@@ -36,7 +36,9 @@ class Problem(NamedTuple):
 def problems(
     using: str, *, queues: Collection[str] | None = None, max_age: float | None = None, ignore: Collection[str] = ()
 ) -> list[Problem]:
-    """Return what is wrong, queue by queue; of all queues without ``queues``."""
+    """Return what is wrong, queue by queue; of all queues without ``queues``, which may be the name of one."""
+    if isinstance(queues, str):
+        queues = (queues,)
     seen = overview(session_of(using), queues, cap=1)  # whether there are any is enough
     return [
         Problem(each.name, trouble, each.queue.paused_until if trouble == "paused" else None)
@@ -54,7 +56,7 @@ class HealthView(View):
     """
 
     queues: Collection[str] | None = None
-    """The queues to look at; None: all."""
+    """The queues to look at, or the name of one; None: all."""
     max_age: float | None = None
     """Seconds that a ready message may wait, before its queue counts as *old*; None: no limit."""
     ignore: Collection[str] = ()

@@ -60,6 +60,7 @@ class PostgreSQL(Server):
     session_id = sessions.id
     microseconds = "(EXTRACT(EPOCH FROM {}) * 1000000)::bigint"
     notifies = True
+    ids_interleave = True
     rows_from_json = True
     copies = True
     order_of_few = "id + 0"

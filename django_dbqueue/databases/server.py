@@ -123,6 +123,8 @@ class Server(Tables, ABC):
     copies = False
     """Whether COPY brings rows in and out."""
     notifies = False
+    ids_interleave = False
+    """Whether rows that others insert at the same time have ids between those of one statement."""
     database = "''"
     """SQL for the name of the database, where all databases of a server share named locks."""
     size_of = "OCTET_LENGTH({})"

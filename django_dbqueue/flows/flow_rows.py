@@ -11,6 +11,7 @@ from django.db import IntegrityError
 from django_dbqueue.databases.statement import MAX_IDS, Claim, LanePlace, Row, Statement, chunks
 from django_dbqueue.envelope import Envelope, Sealed, check_queue, in_inserts
 from django_dbqueue.exceptions import DuplicateKey, InvalidFlow, LeaseLost
+from django_dbqueue.failures.error_texts import error_text
 from django_dbqueue.flows import flow_parts_sql
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle import flows_sql, moves, results_sql
@@ -35,8 +36,6 @@ RANGES_AT_ONCE: Final = 100
 """Ranges of ids in one statement."""
 GAP: Final = 100
 """Ids between two parts that are read as one range."""
-AFTER: Final = "dbqueue.after"
-"""The header with the ids of those that a message waited for, as ranges."""
 
 
 class Part(NamedTuple):
@@ -72,10 +71,10 @@ def put(
         for same in ([each for each in chunk if each.lane is None], [each for each in chunk if each.lane is not None]):
             if not same:
                 continue
-            first, last = _insert(session, flow, same, parked=parked)
-            written.append((first, last, len(same)))
-            if not parked and same[0].lane is not None:
-                _enter(session, flow, (first, last), queue)
+            for first, last, messages in _insert(session, flow, same, parked=parked, is_shared=parent is not None):
+                written.append((first, last, messages))
+                if not parked and same[0].lane is not None:
+                    _enter(session, flow, (first, last), queue)
     for first, last, messages in _joined(written, most=MOST_OF_A_PART):
         session.run(flows_sql.add_part(session.server, flow, first, last, messages, parent))
     count = sum(messages for *_, messages in written)
@@ -105,8 +104,13 @@ def _checked(items: Iterable[Sealed]) -> Iterator[Sealed]:
         yield item
 
 
-def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: bool) -> tuple[int, int]:
-    """Insert with one statement; return the lowest and the highest id. DuplicateKey if a live message has a key."""
+def _insert(
+    session: DjangoSession, flow: int, items: list[Sealed], *, parked: bool, is_shared: bool
+) -> list[tuple[int, int, int]]:
+    """Insert with one statement; return ranges of ids in which no other message of the flow is, and how many have each.
+
+    ``is_shared``: others may put messages into the same flow. DuplicateKey if a live message has a key.
+    """
     if any(item.lane is not None for item in items):
         lane_moves.refuse_without_commit(session)
     has_keys = any(item.key is not None for item in items)
@@ -114,8 +118,10 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
         rows = session.fetch(insert_of(session, items, returning="id", ignore=has_keys, parked=parked, flow=flow))
         if len(rows) < len(items):
             raise DuplicateKey(items[0].queue, _first_live_key(session, items), in_flow=True)
-        ids = [row[0] for row in rows]
-        return min(ids), max(ids)
+        ids = sorted(row[0] for row in rows)
+        if not (is_shared and session.server.ids_interleave):
+            return [(ids[0], ids[-1], len(ids))]
+        return _joined([(each, each, 1) for each in ids], most=len(ids))
     try:
         first = session.insert(insert_of(session, items, parked=parked, flow=flow))
     except IntegrityError as error:
@@ -123,7 +129,7 @@ def _insert(session: DjangoSession, flow: int, items: list[Sealed], *, parked: b
             raise
         raise DuplicateKey(items[0].queue, _first_live_key(session, items), in_flow=True) from error
     [(step,)] = session.fetch(enqueue_sql.id_step())
-    return first, first + (len(items) - 1) * step
+    return [(first, first + (len(items) - 1) * step, len(items))]
 
 
 def _first_live_key(session: DjangoSession, items: list[Sealed]) -> str | None:
@@ -276,12 +282,15 @@ def is_unfinished(session: DjangoSession, flow: int) -> bool:
 
 def _first_found(session: DjangoSession, flow: int, some_of: Callable[..., Statement]) -> list[int]:
     for ranges in reversed(ranges_of(session, flow)[1]):
-        if rows := session.fetch(some_of(session.server, flow, ranges, min(AT_ONCE, MAX_IDS))):
+        some = some_of(session.server, flow, ranges, min(AT_ONCE, MAX_IDS))
+        if lane_moves.sees_the_past(session):  # where a plain read finds what has been dropped again and again
+            some = Statement(f"{some.sql}{session.server.lock_row}", some.params)
+        if rows := session.outermost(partial(session.fetch, some)):
             return sorted(row[0] for row in rows)
     return []
 
 
 def _drop(session: DjangoSession, ids: list[int], reason: str, actor: str | None) -> int:
-    text = f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}"
+    text = error_text(f"Dropped by {actor}: {reason}" if actor else f"Dropped: {reason}") or ""
     change = moves_sql.drop(session.server, text, actor=actor, cancels=True)
     return moves.move(session, change, flow_parts_sql.not_done(session.server, ids))

@@ -52,7 +52,7 @@ def moved(session: DjangoSession, change: Change, places: Sequence[LanePlace]) -
 
 def back_in_lane(session: DjangoSession, places: Sequence[LanePlace]) -> None:
     """Let messages that are new again keep their tickets, or wait in their lines, in the same transaction."""
-    freed = tickets.come_back(session, places, may_follow=_may_follow(places), sees_the_past=_sees_the_past(session))
+    freed = tickets.come_back(session, places, may_follow=_may_follow(places), sees_the_past=sees_the_past(session))
     kick_after_commit(session, _of(places, freed))
 
 
@@ -83,7 +83,7 @@ def _keep_places(session: DjangoSession, dead: Sequence[LanePlace]) -> None:
             session.run(lanes_sql.enter(session.server, waiting))
 
 
-def _sees_the_past(session: DjangoSession) -> bool:
+def sees_the_past(session: DjangoSession) -> bool:
     """Return whether plain reads may show what was there when a caller's transaction began (MySQL, MariaDB)."""
     return bool(session.server.isolates) and not session.owns_transaction and not is_read_committed(session.connection)
 

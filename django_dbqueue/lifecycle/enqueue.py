@@ -19,7 +19,7 @@ from django.db import IntegrityError
 from django_dbqueue import codecs, conf, hooks
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.databases.statement import LanePlace
-from django_dbqueue.envelope import Envelope, Sealed, seal
+from django_dbqueue.envelope import Envelope, Sealed, check_headers, seal
 from django_dbqueue.exceptions import DBQueueError, DuplicateKey, InvalidMessage, UndecodableMessage
 from django_dbqueue.hooks import PROPAGATED
 from django_dbqueue.keys import OnceToken
@@ -171,22 +171,36 @@ def _meet(model: MessageType, session: DjangoSession, item: Sealed, on_conflict:
 def overwrite(session: DjangoSession, live: HeldMessage, item: Sealed) -> bool:
     """Give a live message new content, unless it is the same already; its running claim ends.
 
-    One that waits for others of its flow still does (P22).
+    One that waits for others of its flow still does (P22), and keeps what it is after.
     """
+    if live.flow is not None:
+        item = _after_the_same(live, item)
     if _has_same_content(live, item) and not _changes_due_time(session, live, item):
         return False
     if item.lane is not None:
         lane_moves.refuse_without_commit(session)
-    server = session.server
-    is_gated = live.flow is not None and is_parked(live) and bool(session.fetch(flows_sql.has_gate(server, live.pk)))
+    server, sees_the_past = session.server, lane_moves.sees_the_past(session)
+    has_gate = flows_sql.has_gate(server, live.pk, lock=sees_the_past)
+    is_gated = live.flow is not None and is_parked(live) and bool(session.fetch(has_gate))
     at = due_moment(session, item)
     if session.run(enqueue_sql.overwrite(server, live.pk, item, at, parked=is_gated)) != 1:
         return False
     if (live.lane, item.lane) != (None, None) and not is_gated:
         lane_moves.overwritten(session, live.pk, item.queue, old=live.lane, new=item.lane)
     if live.claim_token is not None:  # what a handler has done was for the content before
-        forget_steps(session, [live.pk])
+        forget_steps(session, [live.pk], may_skip=not sees_the_past)
     return True
+
+
+def _after_the_same(live: HeldMessage, item: Sealed) -> Sealed:
+    """Return the content with the header that says whose results a message of a flow gets."""
+    try:
+        after = codecs.decode_headers(live.headers_text).get(flows_sql.AFTER)
+    except UndecodableMessage:
+        return item
+    if after is None:
+        return item
+    return item._replace(headers=check_headers({**codecs.decode_headers(item.headers), flows_sql.AFTER: after}))
 
 
 def _has_same_content(live: HeldMessage, item: Sealed) -> bool:

@@ -54,8 +54,12 @@ def ended_well(session: DjangoSession, members: Sequence[int]) -> None:
 
 
 def died(session: DjangoSession, members: Sequence[int]) -> None:
-    """Delete the edges from dead messages that a death satisfies; those that need an end in peace stay."""
+    """Delete the edges from dead messages that a death satisfies; those that need an end in peace stay.
+
+    A dead one waits for nobody any more: if it is requeued, it runs, whatever it waited for.
+    """
     for ids in chunks(members, MAX_IDS):
+        session.run(flows_sql.forget_edges_to(session.server, ids))
         needs = session.fetch(flows_sql.needs_of_waiters_for(session.server, ids))
         fired = sorted(row[0] for row in needs if row[1] == WHEN_DEAD)
         after = {row[0] for row in needs if row[1] == WHEN_FINISHED}

@@ -20,6 +20,8 @@ WHEN_DEAD: Final = "dead"
 """The first upstream that dies lets the message run; if all end well, it is not needed."""
 WHEN_FINISHED: Final = "finished"
 """The edge goes when its upstream is done, dropped or dead."""
+AFTER: Final = "dbqueue.after"
+"""The header with the ids of those that a message waited for, as ranges."""
 FIRED: Final = "fired"
 """Of a gate: an upstream has died for which the message waited."""
 WORTH_RANGES: Final = 4
@@ -90,6 +92,11 @@ def forget_edges_from(server: Server, ids: Sequence[int]) -> Statement:
 def forget_finished_edges_from(server: Server, ids: Sequence[int]) -> Statement:
     """Delete the edges from these messages that any end satisfies."""
     return _delete(server, "upstream", ids, f" AND needs = '{WHEN_FINISHED}'")
+
+
+def forget_edges_to(server: Server, ids: Sequence[int]) -> Statement:
+    """Delete the gates of messages, and all edges to them: they wait for nobody any more."""
+    return _delete(server, "downstream", ids)
 
 
 def _of(column: str, ids: Sequence[int]) -> Statement:
@@ -179,9 +186,10 @@ def edges_behind(server: Server, upstream: int, downstream: int, limit: int) -> 
     )
 
 
-def has_gate(server: Server, downstream: int) -> Statement:
-    """Read a row if a message waits for others of its flow."""
-    return Statement(f"SELECT needs FROM {server.edge} WHERE downstream = %s AND upstream = 0", (downstream,))
+def has_gate(server: Server, downstream: int, *, lock: bool = False) -> Statement:
+    """Read a row if a message waits for others of its flow; ``lock``: as it is now, whatever was seen before."""
+    lock_row = server.lock_row if lock else ""
+    return Statement(f"SELECT needs FROM {server.edge} WHERE downstream = %s AND upstream = 0{lock_row}", (downstream,))
 
 
 def waited_for(server: Server, downstream: int, limit: int) -> Statement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -26,8 +27,8 @@ def add_task_options(parser: ArgumentParser) -> None:
     )
 
 
-def send_task(options: Options) -> dict[str, Json]:
-    """Enqueue the task that the options name; InvalidMessage says what is wrong with them."""
+def send_task(options: Options, *, using: str) -> dict[str, Json]:
+    """Enqueue the task that the options name in this database; InvalidMessage says what is wrong with them."""
     wrong = [name for name in NOT_WITH_A_TASK if options[name] not in (None, [])]
     if wrong:
         option = wrong[0] if wrong[0] == "payload" else "--" + wrong[0].replace("_", "-")
@@ -35,11 +36,17 @@ def send_task(options: Options) -> dict[str, Json]:
     task = _task(options["task"])
     args, kwargs = _json("--args", options["task_args"], list), _json("--kwargs", options["task_kwargs"], dict)
     due = _due(options["delay"], options["at"])
+    from django_dbqueue.tasks.backend import DBQueueBackend
     from django_dbqueue.tasks.compat import TaskException
 
+    if not isinstance(task.get_backend(), DBQueueBackend):
+        raise InvalidMessage(
+            _("%(path)s is a task of the backend %(alias)r in TASKS, which isn't this one.")
+            % {"path": options["task"], "alias": task.backend}
+        )
     try:
         sent = task.using(priority=options["priority"], queue_name=options["queue"], run_after=due)
-        result = sent.enqueue(*args, **kwargs)
+        result = replace(sent, call_options={"using": using}).enqueue(*args, **kwargs)
     except (TaskException, TypeError, ValueError) as error:
         raise InvalidMessage(str(error)) from error
     return {"id": int(result.id), "queue": sent.queue_name, "task": sent.module_path}

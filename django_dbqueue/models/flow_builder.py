@@ -19,11 +19,14 @@ from django_dbqueue.codecs import Json, plain
 from django_dbqueue.consumers.unrun import unrun_text
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import InvalidFlow, TransactionNotAllowed
-from django_dbqueue.flows.flow_rows import AFTER, Part, check_edges, check_many, connect, put
+from django_dbqueue.flows.flow_rows import Part, check_edges, check_many, connect, put
+from django_dbqueue.lifecycle.flows_sql import AFTER
 from django_dbqueue.models import Flow, Message
 from django_dbqueue.sessions.django_session import DjangoSession, session_for
 
 MAX_NAME = 200
+MOST_OF_AFTER = 16_000
+"""Characters of the ids that a message waits for, in its headers."""
 Step = tuple[str, object]
 """A queue, and the payload or envelope of a message for it."""
 
@@ -135,12 +138,20 @@ def _step(step: object) -> Step:
 
 def _after(item: object, earlier: Sequence[Part]) -> Envelope:
     envelope = item if isinstance(item, Envelope) else Envelope(item)
+    if not isinstance(envelope.headers or {}, dict):
+        return envelope  # which is refused with a sentence
     ranges: list[list[int]] = []
     for first, last in sorted(pair for part in earlier for pair in part.ranges):
         if ranges and first <= ranges[-1][1] + 1:
             ranges[-1][1] = max(last, ranges[-1][1])
         else:
             ranges.append([first, last])
+    if len(str(ranges).replace(" ", "")) > MOST_OF_AFTER:
+        raise InvalidFlow(
+            f"after names {len(ranges):,} separate messages, or ranges of those that were put together, which is more "
+            "than the headers of a message can hold: put those that are waited for together by one enqueue_many(), or "
+            "let a message in between wait for some of them."
+        )
     return replace(envelope, headers={**(envelope.headers or {}), AFTER: ranges})
 
 

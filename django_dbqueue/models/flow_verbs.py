@@ -12,7 +12,8 @@ from django_dbqueue.codecs import Json
 from django_dbqueue.databases.statement import Claim
 from django_dbqueue.envelope import Envelope, is_whole
 from django_dbqueue.exceptions import InvalidFlow, UndecodableMessage
-from django_dbqueue.flows.flow_rows import AFTER, Part, check_many, results_of, spawn
+from django_dbqueue.flows.flow_rows import Part, check_many, results_of, spawn
+from django_dbqueue.lifecycle.flows_sql import AFTER
 from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.typed_values import MAX_ID
 

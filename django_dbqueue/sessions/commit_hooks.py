@@ -25,9 +25,15 @@ class _Earlier(set[str]):
 
 
 def on_commit(hook: Callable[[], object], *, using: str) -> None:
-    """Call the hook after the commit of what was just written: at once outside a transaction, and never if undone."""
-    transaction.on_commit(hook, using=using)
+    """Call the hook after the commit of what was just written: at once outside a transaction, and never if undone.
+
+    With autocommit off at once, too: there nobody learns of the commit.
+    """
     connection: Any = connections[using]
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        hook()
+        return
+    transaction.on_commit(hook, using=using)
     if connection.in_atomic_block:
         _, *of_django = connection.run_on_commit[-1]
         connection.run_on_commit[-1] = (_Earlier(connection), *of_django)

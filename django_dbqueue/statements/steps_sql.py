@@ -165,9 +165,12 @@ def forget(server: Server, ids: Sequence[int]) -> tuple[Statement, Statement]:
     )
 
 
-def forget_steps(session: Session, ids: Sequence[int]) -> None:
-    """Delete the steps of messages that end, or start over, in the caller's transaction; skip it if there are none."""
-    if ids and session.fetch(any_step(session.server)):
+def forget_steps(session: Session, ids: Sequence[int], *, may_skip: bool = True) -> None:
+    """Delete the steps of messages that end, or start over, in the caller's transaction.
+
+    ``may_skip``: skip it if nobody has any; not for a transaction that sees the past.
+    """
+    if ids and not (may_skip and not session.fetch(any_step(session.server))):
         for statement in forget(session.server, ids):
             session.run(statement)
 

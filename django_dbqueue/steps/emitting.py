@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
 
 from django_dbqueue import codecs, conf
 from django_dbqueue.codecs import Json
 from django_dbqueue.databases.statement import Statement, new_token
+from django_dbqueue.exceptions import TransactionNotAllowed
 from django_dbqueue.lanes import lane_moves
 from django_dbqueue.lifecycle.enqueue import notifies, notify
 from django_dbqueue.lifecycle.expired_rows import forget_expired
@@ -30,7 +31,16 @@ def hash_of_event(name: str) -> str:
 
 
 def emit(session: DjangoSession, name: str, payload: Json, *, keep_seconds: float) -> bool:
-    """Write an event in the caller's transaction; return whether it is the first of its name."""
+    """Write an event in the caller's transaction; return whether it is the first of its name.
+
+    TransactionNotAllowed with autocommit off.
+    """
+    connection: Any = session.connection
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        raise TransactionNotAllowed(
+            "emit() was called with autocommit off, where Django does not learn of your commit, after which those who "
+            "wait for the event are to run: call set_autocommit(True) first, or use it inside atomic()."
+        )
     body, content_type, types = codecs.encode(payload, max_bytes=conf.get("MAX_PAYLOAD_BYTES"))
     name_hash, token = hash_of_event(name), new_token()
     written = event_values_sql.emit(session.server, name_hash, name, (body, content_type, types), token, keep_seconds)

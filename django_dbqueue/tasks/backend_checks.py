@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.conf import settings
 from django.core import checks
 
 from django_dbqueue import conf
@@ -36,9 +37,12 @@ def check_backend(backend: BaseTaskBackend) -> list[checks.CheckMessage]:
 
 def _of_queues(backend: BaseTaskBackend, place: str, *, keeps_results: bool) -> Iterator[checks.CheckMessage]:
     consumed = functions()
+    if isinstance(given := settings.TASKS[backend.alias].get("QUEUES", []), str):
+        yield checks.Error(f"{place}['QUEUES'] must be a list of names, not {given!r}.", id="dbqueue.E022")
+        return
     for queue in sorted(map(str, backend.queues or ANY_QUEUE)):
         yield from check_reserved(queue, place)
-    for queue in sorted(map(str, backend.queues)):
+    for queue in sorted(backend.queues, key=str):
         try:
             check_queue(queue)
         except InvalidMessage as error:

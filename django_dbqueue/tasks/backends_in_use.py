@@ -18,12 +18,12 @@ logger = logging.getLogger("django_dbqueue.tasks")
 
 def backends() -> dict[str, DBQueueBackend]:
     """Return the backends of the settings that are this one, by alias."""
-    configured = getattr(settings, "TASKS", {})
-    if not any(_is_ours(each.get("BACKEND")) for each in configured.values()):
+    ours = [alias for alias, path in _paths().items() if _is_ours(path)]
+    if not ours:
         return {}
     from django_dbqueue.tasks.compat import task_backends
 
-    return {alias: task_backends[alias] for alias, each in configured.items() if _is_ours(each.get("BACKEND"))}
+    return {alias: task_backends[alias] for alias in ours}
 
 
 def let_django_check_them() -> None:
@@ -44,12 +44,20 @@ def let_django_check_them() -> None:
 def unimportable() -> dict[str, Exception]:
     """Return why a backend can't be imported, by the alias of each that can't."""
     found: dict[str, Exception] = {}
-    for alias, each in getattr(settings, "TASKS", {}).items():
+    for alias, path in _paths().items():
         try:
-            import_string(str(each.get("BACKEND", "")))
+            import_string(str(path))
         except (ImportError, ImproperlyConfigured) as error:
             found[alias] = error
     return found
+
+
+def _paths() -> dict[str, object]:
+    """Return what ``TASKS`` has for the class of each backend; '' where it has none."""
+    configured = getattr(settings, "TASKS", {})
+    if not isinstance(configured, dict):
+        return {}
+    return {alias: each.get("BACKEND", "") if isinstance(each, dict) else "" for alias, each in configured.items()}
 
 
 def _is_ours(path: object) -> bool:

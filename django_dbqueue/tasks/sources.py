@@ -14,7 +14,7 @@ def task_consumers(named: Iterable[str] = ()) -> dict[str, Consumer]:
     queues: set[str] = set()
     for backend in backends().values():
         queues |= backend.queues or {*ANY_QUEUE, *named}
-    return {queue: task_consumer(queue) for queue in sorted(queues)}
+    return {queue: task_consumer(queue) for queue in sorted(queues, key=str)}
 
 
 def task_consumer(queue: str) -> Consumer:

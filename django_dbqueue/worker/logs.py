@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from django.utils.log import AdminEmailHandler
 
@@ -21,6 +21,7 @@ from django_dbqueue import hooks
 from django_dbqueue.worker.mailing import MailingHandler
 
 Format = Literal["text", "json"]
+TASKS_LOGGERS: Final = ("django.tasks", "django_tasks")
 
 
 class TextFormatter(logging.Formatter):
@@ -87,20 +88,46 @@ def set_up(how: Format | None, verbosity: int) -> None:
     If the project's LOGGING has a handler for it and no format is asked for, that handler stays.
     """
     _lose_what_cannot_be_written()
+    mailers = _mailers()
+    _mail_aside()
     if how is None and logging.getLogger("django_dbqueue").handlers:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if how == "json" else TextFormatter())
     package = logging.getLogger("django_dbqueue")
-    package.handlers = [handler, *([MailingHandler(mailers)] if (mailers := _mailers()) else [])]
+    package.handlers = [handler, *([MailingHandler(mailers)] if mailers else [])]
     package.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
     package.propagate = False
+    for each in _of_django_and_the_root():
+        if isinstance(each, MailingHandler):
+            each.addFilter(_is_of_others)
 
 
 def _mailers() -> list[logging.Handler]:
     """Return what mails errors to ADMINS: by Django's LOGGING at ``django``, by a project's maybe at the root."""
-    found = [*logging.getLogger("django").handlers, *logging.root.handlers]
+    found: list[logging.Handler] = []
+    for each in _of_django_and_the_root():
+        found += each.mailers if isinstance(each, MailingHandler) else [each]
     return [each for each in dict.fromkeys(found) if isinstance(each, AdminEmailHandler)]
+
+
+def _mail_aside() -> None:
+    """Let a thread mail what any logger mails: Django logs each task that failed, in the thread that settles it."""
+    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            logger.handlers = [
+                MailingHandler([each]) if isinstance(each, AdminEmailHandler) else each for each in logger.handlers
+            ]
+
+
+def _of_django_and_the_root() -> list[logging.Handler]:
+    return [*logging.getLogger("django").handlers, *logging.root.handlers]
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Return whether a record is not Django's about a task of ours that failed, whose death our own log mails."""
+    is_of_a_task = record.name in TASKS_LOGGERS and isinstance(record.args, tuple) and len(record.args) > 0
+    return not (is_of_a_task and str(record.args[0]).isdecimal())  # type: ignore[index]
 
 
 def _lose_what_cannot_be_written() -> None:

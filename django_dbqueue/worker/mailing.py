@@ -25,7 +25,7 @@ class MailingHandler(logging.Handler):
 
     def __init__(self, mailers: Sequence[logging.Handler]) -> None:
         super().__init__(min(each.level for each in mailers))
-        self._mailers = mailers
+        self.mailers = mailers
         self._begin()
 
     def _begin(self) -> None:
@@ -69,7 +69,7 @@ class MailingHandler(logging.Handler):
 
     def _mail(self) -> None:
         while (record := self._next()) is not None:
-            for each in self._mailers:
+            for each in self.mailers:
                 with suppress(Exception):  # the log has it, and no mail is worth a worker
                     if record.levelno >= each.level:
                         each.handle(record)

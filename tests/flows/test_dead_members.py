@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from django_dbqueue import Envelope, flow
+from django_dbqueue.exceptions import Suspended
 from django_dbqueue.flows import flow_rows
 from django_dbqueue.lifecycle import flow_moves
-from django_dbqueue.models import Flow, Message
+from django_dbqueue.models import Edge, Event, Flow, Message
 from tests.factories import QUEUE, claim_one, claimed, let_end
 from tests.flows.fans import fan, has_ended, keep, payloads, reject, run
 
@@ -143,3 +144,32 @@ def has_ended_but_for(number: int, other: int) -> bool:
     return (
         Flow.objects.get(pk=number).progress().all_finished and not Flow.objects.get(pk=other).progress().all_finished
     )
+
+
+@pytest.mark.parametrize("then", ["waits for its turn", "waits for an event"])
+def test_an_alert_that_was_cancelled_and_requeued_runs_however_what_it_waited_for_ends(then: str) -> None:
+    group = "busy" if then == "waits for its turn" else None
+    Message.objects.enqueue("before it", queue=QUEUE, group=group)
+    with flow("f") as f:
+        first = f.enqueue("first", queue="work")
+        f.enqueue(Envelope("alert", group=group), queue=QUEUE, after=first, when="dead")
+    before = claim_one()
+    alert = Message.objects.get(flow=f.id, queue=QUEUE)
+    Message.objects.cancel(alert.pk, reason="not now")
+    assert Message.objects.filter(pk=alert.pk).requeue() == 1
+    assert not Edge.objects.exists()
+    if then == "waits for an event":
+        with pytest.raises(Suspended):
+            claim_one().wait_for("an answer")
+    [one] = Message.objects.claim(queue="work")
+    one.ack()
+    before.ack()
+    Event.objects.emit("an answer")
+    run("alert")
+    assert has_ended(f.id)
+
+
+def test_a_flow_is_cancelled_for_a_reason_that_no_column_can_hold() -> None:
+    number = fan(2)
+    assert Flow.objects.cancel(number, reason="bad \udcff and \0", by="o\udcffp") == 3
+    assert has_ended(number)

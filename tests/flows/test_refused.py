@@ -13,7 +13,8 @@ from django.db import connection, transaction
 from django_dbqueue import Envelope, InvalidFlow, InvalidMessage, TransactionNotAllowed, flow
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.flows import flow_rows
-from django_dbqueue.flows.flow_rows import AFTER
+from django_dbqueue.flows.flow_rows import Part
+from django_dbqueue.lifecycle.flows_sql import AFTER
 from django_dbqueue.models import Edge, Flow, Message
 from tests.factories import QUEUE, claim_one
 from tests.flows.fans import fan, has_ended, payloads, run
@@ -173,3 +174,17 @@ def test_most_is_a_number_of_messages(most: Any) -> None:
         f.enqueue(1, queue=QUEUE)
     with pytest.raises(InvalidFlow, match="most must be a whole number of messages"):
         Flow.objects.get(pk=f.id).progress(most=most)
+
+
+def test_more_separate_ones_to_be_after_than_a_header_holds_are_refused_with_what_to_do() -> None:
+    with flow("f") as f:
+        parts = [Part(f.id, ((number, number),), 1) for number in range(10**6, 10**6 + 4_000, 2)]
+        with pytest.raises(InvalidFlow, match=r"after names 2,000 separate messages.*enqueue_many"):
+            f.enqueue("last", queue=QUEUE, after=parts)
+
+
+def test_headers_that_are_none_are_refused_in_a_flow_as_elsewhere() -> None:
+    with flow("f") as f:
+        first = f.enqueue("first", queue=QUEUE)
+        with pytest.raises(InvalidMessage, match="headers must be a dict"):
+            f.enqueue(Envelope("last", headers=[1]), queue=QUEUE, after=first)  # type: ignore[arg-type]

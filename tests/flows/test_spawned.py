@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
 from django_dbqueue import Envelope, InvalidFlow, LeaseLost, flow
 from django_dbqueue.flows import flow_rows
-from django_dbqueue.models import Flow, Message
+from django_dbqueue.models import Edge, Flow, Message, Result
+from django_dbqueue.models.fields import DbNow
 from tests.factories import QUEUE, claim_one, let_end
 from tests.flows.fans import fan, has_ended, run
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -81,3 +79,42 @@ class ServerError(Exception):
     def __init__(self, number: int, sqlstate: str) -> None:
         super().__init__(number)
         self.sqlstate = sqlstate
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="elsewhere the ids of one statement follow each other")
+@pytest.mark.parametrize("group", [None, "g"])
+def test_children_of_two_parents_whose_ids_interleave_are_not_mixed_up(group: str | None) -> None:
+    """A sequence gives each row its id by itself, so that those of two statements may take turns."""
+    with flow("two parents") as f:
+        for name in "ab":
+            parent = f.enqueue(name, queue=QUEUE)
+            f.enqueue(f"after {name}", queue=QUEUE, after=parent)
+    a, b = Message.objects.claim(2, queue=QUEUE)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_get_serial_sequence('django_dbqueue_message', 'id')")
+        [sequence] = cursor.fetchone()
+        cursor.execute(f"ALTER SEQUENCE {sequence} INCREMENT BY 2")
+    try:
+        first = a.spawn_many([Envelope(f"a{n}", group=group and f"a{n}") for n in range(3)], queue="children")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT setval(%s, %s)", [sequence, first.first - 1])
+        b.spawn_many([Envelope(f"b{n}", group=group and f"b{n}") for n in range(3)], queue="children")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER SEQUENCE {sequence} INCREMENT BY 1")
+    children = Message.objects.claim(9, queue="children")
+    assert [each.payload for each in sorted(children, key=lambda each: each.pk)] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    waits = set(Edge.objects.filter(upstream__in=[each.pk for each in children]).values_list("downstream", "upstream"))
+    after = {each.payload: each.pk for each in Message.objects.waiting(QUEUE)}
+    assert waits == {(after[f"after {each.payload[0]}"], each.pk) for each in children}
+    for child in children:
+        Result.objects.create(
+            pk=child.pk, flow=f.id, body=f'"{child.payload}"', content_type="json", expires_at=DbNow()
+        )
+        child.ack()
+    a.ack()
+    b.ack()
+    for name in "ab":
+        last = run(f"after {name}")
+        assert last.results() == [f"{name}0", f"{name}1", f"{name}2"]
+    assert has_ended(f.id)

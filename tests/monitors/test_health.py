@@ -14,7 +14,7 @@ from health_check.exceptions import ServiceUnavailable, ServiceWarning
 from health_check.views import HealthCheckView
 
 from django_dbqueue.contrib.health_check import DBQueue
-from django_dbqueue.contrib.health_view import HealthView
+from django_dbqueue.contrib.health_view import HealthView, problems
 from django_dbqueue.models import Message, Queue, Worker
 from tests.factories import QUEUE, dead, let_pause_end, waiting
 from tests.monitors.conftest import TOKEN
@@ -144,3 +144,9 @@ def test_a_check_leaves_an_open_connection_open_and_no_other_one() -> None:
     DBQueue().run()
     assert connection.connection is None
     assert not Message.objects.exists()
+
+
+def test_the_name_of_one_queue_is_no_list_of_letters() -> None:
+    dead(queue="emails")
+    assert problems("default", queues="emails") == problems("default", queues=["emails"]) != []
+    assert problems("default", queues="e") == []

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, connections, transaction
 
-from django_dbqueue.models import Message
+from django_dbqueue import Envelope, flow
+from django_dbqueue.models import Edge, Flow, Message, Step
+from tests.concurrency.steps import aside
 from tests.factories import QUEUE, held, row, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -106,3 +108,43 @@ def test_the_callers_own_statements_are_judged_as_ever() -> None:
     with pytest.raises(OperationalError, match="1020"):
         work()
     assert (row(message)["status"], row(message)["priority"]) == ("run", 0)
+
+
+def elsewhere(work: Callable[[], object]) -> None:
+    with aside() as other:
+        other.do(work)
+
+
+def test_a_flow_of_which_something_has_ended_is_cancelled() -> None:
+    with flow("f") as f:
+        f.enqueue_many([1, 2, 3], queue=QUEUE)
+    with transaction.atomic():
+        assert Message.objects.count() == 3
+        elsewhere(lambda: Message.objects.ack(Message.objects.claim(2, queue=QUEUE)))
+        assert Flow.objects.cancel(f.id) == 1
+    assert Flow.objects.get(pk=f.id).progress().all_finished
+
+
+def test_a_message_of_a_flow_of_another_session_waits_with_its_new_content() -> None:
+    def send() -> None:
+        with flow("f") as f:
+            f.enqueue(Envelope("last", key="k"), queue=QUEUE, after=f.enqueue("first", queue=QUEUE))
+
+    with transaction.atomic():
+        assert not Message.objects.exists()
+        assert not Edge.objects.exists()
+        elsewhere(send)
+        assert waiting(key="k", payload="new", on_conflict="update").outcome == "updated"
+    [first] = Message.objects.claim(9, queue=QUEUE)
+    assert first.payload == "first"
+    first.ack()
+    assert [each.payload for each in Message.objects.claim(9, queue=QUEUE)] == ["new"]
+
+
+def test_steps_of_another_session_are_forgotten_with_the_old_content() -> None:
+    message = held(key="k")
+    with transaction.atomic():
+        assert not Step.objects.exists()
+        elsewhere(lambda: message.step("charge", lambda: "the old one"))
+        assert waiting(key="k", payload="new", on_conflict="update").outcome == "updated"
+    assert not Step.objects.exists()

@@ -21,7 +21,8 @@ OURS = "django_dbqueue.tasks.DBQueueBackend"
 
 def checked(**options: Any) -> list[str]:
     made: Any = DBQueueBackend("default", options)
-    return [str(each.id) for each in check_backend(made)]
+    with override_settings(TASKS={"default": {"BACKEND": OURS, **options}}):
+        return [str(each.id) for each in check_backend(made)]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,8 @@ def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
     assert checked(QUEUES=["free"]) == []
     assert checked(QUEUES=["taken"]) == ["dbqueue.E020"]
     assert checked(QUEUES=["no queue"]) == ["dbqueue.E022"]
+    assert checked(QUEUES="free") == ["dbqueue.E022"]
+    assert checked(QUEUES=[5, "free"]) == ["dbqueue.E022"]
     assert checked(QUEUES=["dbqueue.operations", "free"]) == ["dbqueue.E026"]
     with override_settings(DBQUEUE={"OPERATIONS_QUEUE": "default"}):
         assert checked(QUEUES=[]) == ["dbqueue.E026"]
@@ -115,13 +118,19 @@ def test_checks_of_the_settings(registry: dict[str, Any]) -> None:
 
 
 @override_settings(
-    TASKS={"default": {"BACKEND": "django_dbqueue.tasks.DbQueueBackend"}, "none": {}, "ours": {"BACKEND": OURS}}
+    TASKS={
+        "default": {"BACKEND": "django_dbqueue.tasks.DbQueueBackend"},
+        "none": {},
+        "no": None,
+        "ours": {"BACKEND": OURS},
+    }
 )
 def test_a_backend_that_cannot_be_imported_is_an_error_that_no_worker_starts_with() -> None:
     wrong = [each for each in blocking_errors("default") if each.id == "dbqueue.E023"]
     assert [str(each.msg).partition(":")[0] for each in wrong] == [
         "TASKS['default']['BACKEND'] can't be imported",
         "TASKS['none']['BACKEND'] can't be imported",
+        "TASKS['no']['BACKEND'] can't be imported",
     ]
     assert OURS in str(wrong[0].hint)
 

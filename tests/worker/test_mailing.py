@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from multiprocessing import get_context
 
 import pytest
+from django.utils.log import AdminEmailHandler
 
-from django_dbqueue.worker import mailing
+from django_dbqueue.worker import logs, mailing
 from django_dbqueue.worker.mailing import MailingHandler
 from tests.patience import patience
 
@@ -138,3 +139,39 @@ def test_a_fork_mails_what_it_logs_and_not_what_waits_in_its_parent(log: logging
     assert receiver.poll(patience(60))
     assert receiver.recv() == ["child's"]
     os.waitpid(pid, 0)
+
+
+class Mails(AdminEmailHandler):
+    """Notes what it is to mail, and in which thread."""
+
+    def __init__(self, mailed: list[tuple[str, str]]) -> None:
+        super().__init__()
+        self.mailed = mailed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.mailed.append((record.getMessage(), threading.current_thread().name))
+
+
+def test_what_other_loggers_mail_holds_up_no_message_either_and_a_death_is_mailed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Django 6 logs each task that failed, in the thread that settles it, below the logger that mails."""
+    mailed: list[tuple[str, str]] = []
+    for name in ("django", "shop"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [Mails(mailed)])
+    package = logging.getLogger("django_dbqueue")
+    for name in ("handlers", "propagate", "level"):
+        monkeypatch.setattr(package, name, getattr(package, name))
+    for _ in range(2):  # some commands set it up again
+        package.handlers = []
+        logs.set_up("text", 1)
+    tasks = logging.getLogger("django.tasks")
+    tasks.error("Task id=%s path=%s state=%s", "17", "shop.tasks.pay", "FAILED")
+    tasks.error("Task id=%s path=%s state=%s", "gEw2", "shop.tasks.at_once", "FAILED")
+    for name in ("django_dbqueue", "django.request", "shop"):
+        logging.getLogger(name).error(name)
+    for handler in (*package.handlers, *(logging.getLogger(name).handlers[0] for name in ("django", "shop"))):
+        handler.flush()
+    assert {thread for _, thread in mailed} == {"dbqueue-mails"}
+    texts = ["Task id=gEw2 path=shop.tasks.at_once state=FAILED", "django.request", "django_dbqueue", "shop"]
+    assert sorted(text for text, _ in mailed) == texts

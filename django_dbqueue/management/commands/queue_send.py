@@ -79,7 +79,7 @@ class Command(ConsoleCommand):
 
     def act(self, session: DjangoSession, options: Options) -> None:
         if options["task"] is not None:
-            task = send_task(options)
+            task = send_task(options, using=session.using)
             self.write(task, as_json=options["json"], text=str(task["id"]))
             return
         if options["task_args"] is not None or options["task_kwargs"] is not None:
