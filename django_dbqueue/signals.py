@@ -5,11 +5,11 @@ signal                    arguments besides ``sender`` (the message model)
 ========================  ===========================================================================
 ``message_done``          queue, message_id, seconds (in the handler)
 ``message_failed``        queue, message_id, error, attempt, exception, delay (seconds until it is due again, or None)
-``message_died``          queue, message_id, error, attempt, exception
+``message_died``          queue, message_id, error, attempt, exception, using (the alias of its database)
 ``message_rescued``       queue, message_ids, evidence
-``message_ended``         message_id: it was cancelled, dropped or rejected by an operator or its sender, but not in
-                          bulk (``drop_all()`` and the like send one for each); or acked by a supervisor whose child had
-                          died after the handler's return
+``message_ended``         message_id, using: it was cancelled, dropped or rejected by an operator or its sender, but
+                          not in bulk (``drop_all()`` and the like send one for each); or acked by a supervisor whose
+                          child had died after the handler's return
 ``lease_lost``            queue, message_id, verb (``"cancel"``: its message was cancelled)
 ``ack_undecided``         queue, message_id
 ``handler_stuck``         queue, message_id, handler (its name), seconds (since it began), after (what should have ended
@@ -25,8 +25,8 @@ handler runs. The child waits five seconds for the listeners, and its end cuts t
 which the other signals tell.
 
 ``attempt``: how many deliveries were charged, the last one included. It is left out where a claim finds no read left,
-and where a stream buries a message. ``exception``: what the handler raised, without the variables of its frames; left
-out, or None, where it raised nothing that this process has.
+and, as is ``using``, where a stream buries a message. ``exception``: what the handler raised, without the variables of
+its frames; left out, or None, where it raised nothing that this process has.
 """
 
 from __future__ import annotations

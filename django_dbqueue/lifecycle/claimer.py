@@ -102,7 +102,8 @@ class Claimer:
                 self.followers = followers
                 return messages
             for each in spent:
-                signals.message_died.send(self.model, queue=self.queue, message_id=each.claim.id, error=SPENT_BEFORE)
+                fields = {"queue": self.queue, "message_id": each.claim.id, "error": SPENT_BEFORE}
+                signals.message_died.send(self.model, **fields, using=self.session.using)
 
     def _passes(self, error: BaseException) -> bool:
         passes = is_passing(error)

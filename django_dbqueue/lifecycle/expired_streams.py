@@ -35,7 +35,7 @@ def _send(death: Death) -> None:
 
 def requeue_expired(model: MessageType, session: DjangoSession) -> int:
     """Release, charged and as a crash, what streams with ``on_expired=requeue`` let expire; return how many."""
-    return free_expired(session, partial(_announce, model), limit=AT_ONCE, rules_of=_rules_of)
+    return free_expired(session, partial(_announce, model, session.using), limit=AT_ONCE, rules_of=_rules_of)
 
 
 def _rules_of(queue: str) -> LaneRules:
@@ -43,7 +43,7 @@ def _rules_of(queue: str) -> LaneRules:
     return LaneRules(options.group_limit, options.on_dead == conf.HOLD)
 
 
-def _announce(model: MessageType, part: ReleasedPart) -> None:
+def _announce(model: MessageType, using: str, part: ReleasedPart) -> None:
     evidence = f"the lease of claim {part.number} of stream {part.stream} has expired"
     error = LEASE_EXPIRED.format(number=part.number, stream=part.stream)
-    announce_rescued(model, part.queue, part.rows, evidence, error)
+    announce_rescued(model, using, part.queue, part.rows, evidence, error)

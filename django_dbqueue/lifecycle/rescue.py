@@ -51,14 +51,16 @@ def rescue(
     for queue in queues_in_use(session) if queues is None else queues:
         for priority in priorities_in_use(session, queue, RUNNING):
             while rows := session.outermost(partial(_rescue_range, session, queue, priority, but_token)):
-                announce_rescued(model, queue, rows, "lease over", LEASE_EXPIRED)
+                announce_rescued(model, session.using, queue, rows, "lease over", LEASE_EXPIRED)
                 rescued += len(rows)
                 if len(rows) < BATCH or (limit is not None and rescued >= limit):
                     break
     return rescued
 
 
-def announce_rescued(model: MessageType, queue: str, rows: Sequence[Row], evidence: str, error: str) -> None:
+def announce_rescued(
+    model: MessageType, using: str, queue: str, rows: Sequence[Row], evidence: str, error: str
+) -> None:
     """Send the signals for a queue's rescued messages.
 
     Each row begins with its id, its reads and its reads allowed, as they were before the rescue.
@@ -66,7 +68,8 @@ def announce_rescued(model: MessageType, queue: str, rows: Sequence[Row], eviden
     signals.message_rescued.send(model, queue=queue, message_ids=[row[0] for row in rows], evidence=evidence)
     for message_id, read_count, max_reads, *_ in rows:
         if is_spent(read_count, max_reads):
-            signals.message_died.send(model, queue=queue, message_id=message_id, error=error, attempt=read_count)
+            fields = {"queue": queue, "message_id": message_id, "error": error, "attempt": read_count}
+            signals.message_died.send(model, **fields, using=using)
 
 
 def _rescue_range(session: DjangoSession, queue: str, priority: int, but_token: int | None) -> list[Row]:

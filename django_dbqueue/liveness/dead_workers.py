@@ -146,7 +146,7 @@ class Guardian:
             except BaseException:
                 self._left.forget(worker.id)
                 raise
-            _announce(messages, worker.evidence)
+            _announce(self._session.using, messages, worker.evidence)
             rescued += len(messages)
             if is_all or not messages:
                 return rescued
@@ -201,10 +201,10 @@ def _unjudged(worker: Late) -> Late:
     return worker._replace(is_overdue=False)
 
 
-def _announce(messages: list[RescuedRow], evidence: str) -> None:
+def _announce(using: str, messages: list[RescuedRow], evidence: str) -> None:
     for queue in {message.queue: None for message in messages}:
         rows = [(each.id, each.read_count, each.max_reads) for each in messages if each.queue == queue]
-        announce_rescued(Message, queue, rows, evidence, f"WorkerGone: {evidence}.")
+        announce_rescued(Message, using, queue, rows, evidence, f"WorkerGone: {evidence}.")
 
 
 def _blind_words() -> str:

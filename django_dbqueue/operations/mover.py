@@ -47,7 +47,7 @@ def move(
     It waits for rows that others have locked, or skips them. ``also`` is done in the same commit.
     """
     work = partial(_move, model, session, order, list(seen), skips_locked=skips_locked, also=also)
-    return _announced(model, order, session.outermost(work))
+    return _announced(model, session.using, order, session.outermost(work))
 
 
 def move_all(
@@ -90,7 +90,7 @@ def drop_by_key(model: MessageType, session: DjangoSession, key_hash: str, *, re
             return _move(model, session, order, [Seen(each) for each in ids])
 
     order = Order(VERBS["drop"], None, reason)
-    outcome = _announced(model, order, session.outermost(drop_it))
+    outcome = _announced(model, session.using, order, session.outermost(drop_it))
     for error in outcome.errors:
         raise error
     return bool(outcome.moved)
@@ -103,11 +103,11 @@ def cancel_one(model: MessageType, session: DjangoSession, message_id: int, orde
             raise NotCancelled(message_id, f"{order.verb.label}: {sentence(f'message {message_id}', why)}")
 
 
-def _announced(model: MessageType, order: Order, outcome: MoveOutcome) -> MoveOutcome:
+def _announced(model: MessageType, using: str, order: Order, outcome: MoveOutcome) -> MoveOutcome:
     """Announce those that ended by themselves, not in bulk."""
     if order.verb.name in _ENDS:
         for message_id in outcome.moved.keys() - outcome.were_dead:
-            signals.message_ended.send(model, message_id=message_id)
+            signals.message_ended.send(model, message_id=message_id, using=using)
     return outcome
 
 

@@ -47,19 +47,19 @@ def send(name: str, sender: type, result: AnyResult) -> None:
         compat.signal(name).send_robust(sender, task_result=result)
 
 
-def send_end(message_id: int, exception: BaseException | None = None) -> None:
-    """Send the end of a task as its row has it; nothing for a message that is no task here, or has not ended.
+def send_end(message_id: int, exception: BaseException | None = None, *, using: str) -> None:
+    """Send the end of a task as its row in this database has it; nothing for what is no task here, or has not ended.
 
     Meanwhile ``exception``, what the task raised, is being handled: Django's log reports it.
     """
     from django_dbqueue.tasks.compat import TaskResultDoesNotExist
-    from django_dbqueue.tasks.task_results import backend_of
+    from django_dbqueue.tasks.task_results import backend_of, result_by_id
 
     if not is_heard("task_finished", logging.ERROR):
         return
     try:
-        backend = backends().get(backend_of(message_id))
-        result = None if backend is None else backend.get_result(str(message_id))
+        backend = backends().get(backend_of(message_id, using))
+        result = None if backend is None else result_by_id(str(message_id), backend.alias, using=using)
     except TaskResultDoesNotExist:
         return
     if result is None or not result.is_finished:
@@ -74,14 +74,15 @@ def send_end(message_id: int, exception: BaseException | None = None) -> None:
         announce()
 
 
-def _ended(*, message_id: int, exception: BaseException | None = None, **_: object) -> None:
+def _ended(*, message_id: int, exception: BaseException | None = None, using: str | None = None, **_: object) -> None:
     from django_dbqueue.models import Message
     from django_dbqueue.models.aliases import db_alias
 
     if not backends():
         return
-    connection: Any = connections[db_alias(Message)]
+    connection: Any = connections[using or db_alias(Message)]
     if connection.in_atomic_block and not is_only_a_testcase(connection):
-        transaction.on_commit(partial(send_end, message_id, exception), using=connection.alias, robust=True)
+        announce = partial(send_end, message_id, exception, using=connection.alias)
+        transaction.on_commit(announce, using=connection.alias, robust=True)
     else:
-        send_end(message_id, exception)
+        send_end(message_id, exception, using=connection.alias)

@@ -91,7 +91,7 @@ class Run:
     def finish(self) -> None:
         """Tell those who listen how it ended, which is committed now."""
         if not self.has_returned:  # it was acked in one commit with its rows, and the reply was lost
-            send_end(self.delivery.claim.id)
+            send_end(self.delivery.claim.id, using=self.delivery.session.using)
         elif is_heard("task_finished", logging.INFO):
             object.__setattr__(self.result, "finished_at", as_django_shows(datetime.now(UTC)))
             object.__setattr__(self.result, "status", TaskResultStatus.SUCCESSFUL)
@@ -122,7 +122,7 @@ class TaskAdapter:
             logger.warning("message %s: %s Released for %g s.", message.pk, error, UNKNOWN_PAUSE)
             return Verdict("release", UNKNOWN_PAUSE, str(error))
         if known.expires is not None and message.claimed_at > known.expires:
-            delivery.when_ended = partial(send_end, delivery.claim.id)
+            delivery.when_ended = partial(send_end, delivery.claim.id, using=delivery.session.using)
             return Verdict("drop", error=f"{EXPIRED}it was not to be run after {known.expires.isoformat()}.")
         if known.options.is_about_its_run or delivery.options.timeout is not None:
             delivery.hold_to(known.options.over(delivery.options))

@@ -163,9 +163,9 @@ def _first_start(attempts: list[MessageEvent], last: datetime | None) -> datetim
     return as_django_shows(min((moment for moment in moments if moment is not None), default=None))
 
 
-def result_by_id(result_id: str, alias: str) -> AnyResult:
+def result_by_id(result_id: str, alias: str, *, using: str | None = None) -> AnyResult:
     """Return a task's result by its id; TaskResultDoesNotExist if there is none of this backend."""
-    using = db_alias(Message)
+    using = using or db_alias(Message)
     row = _row(result_id, using)
     headers = {} if row is None else codecs.decode_headers(row.headers_text)
     if row is None or TASK not in headers or headers.get(BACKEND, DEFAULT) != alias:
@@ -173,9 +173,8 @@ def result_by_id(result_id: str, alias: str) -> AnyResult:
     return result_of(row, _task_of(row, str(headers[TASK]), alias), alias, using)
 
 
-def backend_of(message_id: int) -> str:
+def backend_of(message_id: int, using: str) -> str:
     """Return the alias of the backend that a message is a task of; TaskResultDoesNotExist if it is none."""
-    using = db_alias(Message)
     row = _row(str(message_id), using)
     headers = {} if row is None else codecs.decode_headers(row.headers_text)
     if TASK not in headers:

@@ -78,7 +78,7 @@ def settle_after(
     # first: what follows them in their groups keeps its ticket
     acked = _ack(session, [claim for claim in by_state[SlotState.SUCCEEDED] if claim not in behind])
     for claim in acked:
-        signals.message_ended.send(Message, message_id=claim.id)
+        signals.message_ended.send(Message, message_id=claim.id, using=session.using)
     returned = _run_again(session, None if cut_off else crash, by_state[SlotState.RETURNED])
     after_them = _settle(session, moves_sql.release(server), behind)
     if cut_off:
@@ -233,7 +233,7 @@ def _nack_timed_out(
             board.count("died" if is_dead else "failed")
             fields = {"queue": row.queue, "message_id": row.pk, "error": text, "attempt": row.read_count}
             if is_dead:
-                signals.message_died.send(Message, **fields)
+                signals.message_died.send(Message, **fields, using=session.using)
             else:
                 signals.message_failed.send(Message, **fields, delay=delay)
     return moved
@@ -258,6 +258,6 @@ def _announce(session: DjangoSession, claims: set[Claim], evidence: str, board: 
         if row.is_dead:
             board.count("died")
             fields = {"queue": row.queue, "message_id": row.pk, "error": row.error or "", "attempt": row.read_count}
-            signals.message_died.send(Message, **fields)
+            signals.message_died.send(Message, **fields, using=session.using)
     for queue, of_queue in ids_by_queue.items():
         signals.message_rescued.send(Message, queue=queue, message_ids=of_queue, evidence=evidence)

@@ -123,7 +123,7 @@ class Finisher:
         }  # fmt: skip
         if dies or delivery.is_last:
             self._board.count("died")
-            signals.message_died.send(Message, **fields)
+            signals.message_died.send(Message, **fields, using=self.session.using)
         else:
             self._board.count("failed")
             self._board.expect_retry(time.monotonic() + (delay or 0.0))
@@ -136,7 +136,7 @@ def was_cut_off(board: Board, message: Message, handler: str, error: str) -> Non
     if is_spent(message.read_count, message.max_reads):
         board.count("died")
         fields = {"queue": message.queue, "message_id": message.pk, "error": error, "attempt": message.read_count}
-        signals.message_died.send(Message, **fields)
+        signals.message_died.send(Message, **fields, using=message._state.db)
     else:
         log_events.cut_off(message, handler)
 

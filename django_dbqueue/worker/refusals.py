@@ -83,7 +83,8 @@ def settle_refused(session: DjangoSession, claim: Claim, error: Error, *, return
             continue
         logger.error("message %s: the database refused %s, and it is %s (%s)", claim.id, what, so, in_one_line(error))
         if held and returned and so == "dead":
-            signals.message_died.send(Message, queue=queue, message_id=claim.id, error=text, attempt=attempt)
+            fields = {"queue": queue, "message_id": claim.id, "error": text, "attempt": attempt}
+            signals.message_died.send(Message, **fields, using=session.using)
             return set()
         return held
     logger.error(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from django.utils import timezone
 from django_dbqueue.models import Message
 from django_dbqueue.tasks.compat import HOME
 from tests.commands.running import run
-from tests.testing.project import Project
 
 pytestmark = pytest.mark.django_db
 
@@ -69,30 +67,3 @@ def test_a_task_of_another_backend_is_neither_run_nor_sent(jobs: Any) -> None:
     assert ended.code == 2
     assert f"{ADD} is a task of the backend 'default' in TASKS, which isn't this one" in ended.err
     assert not Message.objects.exists()
-
-
-TWO_DATABASES = """
-from importlib.util import find_spec
-
-if find_spec("django.tasks") is None:
-    INSTALLED_APPS.append("django_tasks")
-DATABASES["queue"] = {"ENGINE": "django.db.backends.sqlite3", "NAME": "queue.sqlite3"}
-DBQUEUE = {"DATABASE": "queue"}
-TASKS = {"default": {"BACKEND": "django_dbqueue.tasks.DBQueueBackend", "QUEUES": ["default"]}}
-"""
-
-
-@pytest.mark.once
-def test_it_is_sent_into_the_database_that_is_named(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    project.write("shop/settings.py", TWO_DATABASES)
-    project.write("shop/tasks.py", f"from {HOME} import task\n\n@task\ndef add(a, b):\n    return a + b\n")
-    for alias in ("default", "queue"):
-        project.run(f"python manage.py migrate --database {alias}")
-    project.run("python manage.py queue_send --task shop.tasks.add --args '[1, 2]' --database default")
-    assert "No message of queue 'default'" in project.run(
-        "python manage.py queue_drop --queue default --state ready --all --reason x --yes", fails=True
-    )
-    assert "1 message dropped" in project.run(
-        "python manage.py queue_drop --queue default --state ready --all --reason x --yes --database default"
-    )

@@ -15,15 +15,17 @@ _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE
 _TASKS: Final = ("django.tasks", "django_tasks")
 
 
-def report(queue: str, message_id: int, error: str, *, event: bool, check_in: bool) -> None:
+def report(queue: str, message_id: int, error: str, *, event: bool, check_in: bool, using: str | None) -> None:
     """Send the event, and the check-in's end if a schedule had sent the message."""
     from django_dbqueue.models import Message, MessageEvent
+    from django_dbqueue.models.aliases import db_alias
     from django_dbqueue.statements.events_sql import DEADLY
 
-    row = Message.objects.filter(pk=message_id).values_list("headers_text", "read_count").first()
+    using = using or db_alias(Message)
+    row = Message.objects.using(using).filter(pk=message_id).values_list("headers_text", "read_count").first()
     headers_text, reads = row or (None, None)
     if event:
-        deaths = MessageEvent.objects.filter(message_id=message_id, kind__in=DEADLY).order_by("-pk")
+        deaths = MessageEvent.objects.using(using).filter(message_id=message_id, kind__in=DEADLY).order_by("-pk")
         path = deaths.values_list("exception", flat=True).first()
         sentry_sdk.capture_event(event_of(queue, message_id, error, path, task=task_named(headers_text), reads=reads))
     if check_in and (found := check_in_of(headers_text)) is not None:

@@ -36,10 +36,10 @@ def chosen() -> DBQueueIntegration | None:
     return found if isinstance(found, DBQueueIntegration) else None
 
 
-def _died(*, queue: str, message_id: int, error: str, **_: object) -> None:
+def _died(*, queue: str, message_id: int, error: str, using: str | None = None, **_: object) -> None:
     integration = chosen()
     if integration is not None:
-        deaths.report(queue, message_id, error, event=integration.deaths, check_in=integration.check_ins)
+        deaths.report(queue, message_id, error, event=integration.deaths, check_in=integration.check_ins, using=using)
 
 
 def _once(event: Any, _hint: dict[str, Any]) -> Any:
