@@ -7,13 +7,12 @@ or as it was.
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
@@ -43,6 +42,9 @@ from django_dbqueue.sessions.django_session import DjangoSession
 from django_dbqueue.states.counts import grouped
 from django_dbqueue.states.depths import depths
 from django_dbqueue.states.ranges_in_use import queues_in_use
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 MAX_ID: Final = 2**63 - 1
 MOST_NAMED: Final = 20
@@ -79,6 +81,10 @@ class SweepCommand(ConsoleCommand):
     """
 
     verb: ClassVar[str]
+    question: ClassVar[StrPromise]
+    """Asked before the first step, by ``number``; with the gaps ``count`` and ``where``, and those of ``gaps()``."""
+    done: ClassVar[StrPromise]
+    """Reports those that were moved, likewise, without ``where``."""
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="*", type=whole(1, MAX_ID), metavar="id", help="ids of messages")
@@ -97,15 +103,9 @@ class SweepCommand(ConsoleCommand):
         """Return what is to be done."""
         return VERBS[self.verb].ordered(by, options.get("reason") or "")
 
-    # -- words --------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def question(self, number: int, gaps: dict[str, str]) -> str:
-        """Return the question asked before the first step; ``gaps`` are its ``count`` and ``where``."""
-
-    @abstractmethod
-    def done(self, count: int) -> str:
-        """Return the report on those that were moved."""
+    def gaps(self) -> dict[str, str]:
+        """Return what the texts name besides the messages."""
+        return {}
 
     # -- doing --------------------------------------------------------------------------------------------
 
@@ -116,20 +116,19 @@ class SweepCommand(ConsoleCommand):
             self._count(session, options)
             return
         if options["ids"]:
-            number = len(set(options["ids"]))
-            gaps = {"count": grouped(number), "where": ""}
+            number, where = len(set(options["ids"])), ""
+            count = grouped(number)
         else:
             queue, state, limit = options["queue"], options["state"], options["limit"]
             found = depths(session, [queue], states=[state])[queue].counts[state]
             number = min(found, limit or found)
             where = ngettext(" that is %(state)s in queue %(queue)s", " that are %(state)s in queue %(queue)s", number)
-            gaps = {
-                "count": grouped(limit) if limit and limit < found else str(found),
-                "where": where % {"state": state, "queue": queue},
-            }
+            where %= {"state": state, "queue": queue}
+            count = grouped(limit) if limit and limit < found else str(found)
             if not found:
                 self._nothing(session, options)
-        self.confirm(self.question(number, gaps), yes=options["yes"])
+        question = self.question % {"number": number, "count": count, "where": where, **self.gaps()}
+        self.confirm(question, yes=options["yes"])
         self._sweep(session, options, self.order(by, options))
 
     def _refuse_odd(self, options: Options) -> None:
@@ -231,7 +230,8 @@ class SweepCommand(ConsoleCommand):
                 _("%(count)s left alone: moved in the meantime, locked by others, or a newer live message has the key.")
                 % {"count": grouped(swept.left_alone)}
             )
-        self.stdout.write(self.done(swept.moved.total()))
+        number = swept.moved.total()
+        self.stdout.write(self.done % {"number": number, "count": grouped(number), **self.gaps()})
         if end.interrupted:
             self.stderr.write(_("Stopped between two steps; the other messages were not changed."))
 

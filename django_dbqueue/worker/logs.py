@@ -22,6 +22,7 @@ from django_dbqueue.worker.mailing import MailingHandler
 
 Format = Literal["text", "json"]
 TASKS_LOGGERS: Final = ("django.tasks", "django_tasks")
+"""Where Django, or the backport, logs each task that failed."""
 
 
 class TextFormatter(logging.Formatter):

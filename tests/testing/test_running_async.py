@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -103,8 +104,8 @@ def test_what_a_transactional_consumer_wrote_too_late_is_undone(consumes: Consum
     def handle(given: Any) -> None:
         MessageFactory(queue="written")
         message = given if batch is None else given[0]
-        while message.remaining():
-            time.sleep(0.001)
+        while left := message.remaining():
+            Event().wait(left)
 
     consumes(handle, timeout=0.01, transactional=True, batch=batch)
     message = MessageFactory()

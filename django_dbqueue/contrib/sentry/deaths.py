@@ -10,9 +10,9 @@ import sentry_sdk
 from django_dbqueue.contrib.sentry.check_ins import check_in_of
 from django_dbqueue.failures.fingerprint import kind_of
 from django_dbqueue.tasks.task_headers import task_named
+from django_dbqueue.worker.logs import TASKS_LOGGERS
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
-_TASKS: Final = ("django.tasks", "django_tasks")
 
 
 def report(queue: str, message_id: int, error: str, *, event: bool, check_in: bool, using: str | None) -> None:
@@ -63,4 +63,4 @@ def is_reported(event: Any) -> bool:
     logger = event.get("logger")
     if logger == "django_dbqueue":
         return (event.get("extra") or {}).get("event") == "died"
-    return logger in _TASKS and event.get("level") == "error"
+    return logger in TASKS_LOGGERS and event.get("level") == "error"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from django_dbqueue.management.sweep_command import SweepCommand
-from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):
@@ -13,16 +12,13 @@ class Command(SweepCommand):
 
     help = "Cancel messages that have not ended, by id or all of a queue: they are dead, and what runs is interrupted."
     verb = "cancel"
-
-    def question(self, number: int, gaps: dict[str, str]) -> str:
-        text = ngettext(
-            "Cancel %(count)s message%(where)s? What runs is interrupted.",
-            "Cancel %(count)s messages%(where)s? What runs is interrupted.",
-            number,
-        )
-        return text % gaps
-
-    def done(self, count: int) -> str:
-        return ngettext("%(count)s message cancelled.", "%(count)s messages cancelled.", count) % {
-            "count": grouped(count)
-        }
+    question = ngettext_lazy(
+        "Cancel %(count)s message%(where)s? What runs is interrupted.",
+        "Cancel %(count)s messages%(where)s? What runs is interrupted.",
+        "number",
+    )
+    done = ngettext_lazy(
+        "%(count)s message cancelled.",
+        "%(count)s messages cancelled.",
+        "number",
+    )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from django_dbqueue.management.sweep_command import SweepCommand
-from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):
@@ -13,14 +12,13 @@ class Command(SweepCommand):
 
     help = "Mark messages as done without processing them, by id or all of a queue. This can't be undone."
     verb = "drop"
-
-    def question(self, number: int, gaps: dict[str, str]) -> str:
-        text = ngettext(
-            "Drop %(count)s message%(where)s? This can't be undone.",
-            "Drop %(count)s messages%(where)s? This can't be undone.",
-            number,
-        )
-        return text % gaps
-
-    def done(self, count: int) -> str:
-        return ngettext("%(count)s message dropped.", "%(count)s messages dropped.", count) % {"count": grouped(count)}
+    question = ngettext_lazy(
+        "Drop %(count)s message%(where)s? This can't be undone.",
+        "Drop %(count)s messages%(where)s? This can't be undone.",
+        "number",
+    )
+    done = ngettext_lazy(
+        "%(count)s message dropped.",
+        "%(count)s messages dropped.",
+        "number",
+    )

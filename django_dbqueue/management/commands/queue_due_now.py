@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from django_dbqueue.management.sweep_command import SweepCommand
-from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):
@@ -13,16 +12,13 @@ class Command(SweepCommand):
 
     help = "Make delayed messages due now, by id or all of a queue; also those that wait for a retry."
     verb = "due-now"
-
-    def question(self, number: int, gaps: dict[str, str]) -> str:
-        text = ngettext(
-            "Make %(count)s message%(where)s due now?",
-            "Make %(count)s messages%(where)s due now?",
-            number,
-        )
-        return text % gaps
-
-    def done(self, count: int) -> str:
-        return ngettext("%(count)s message is due now.", "%(count)s messages are due now.", count) % {
-            "count": grouped(count)
-        }
+    question = ngettext_lazy(
+        "Make %(count)s message%(where)s due now?",
+        "Make %(count)s messages%(where)s due now?",
+        "number",
+    )
+    done = ngettext_lazy(
+        "%(count)s message is due now.",
+        "%(count)s messages are due now.",
+        "number",
+    )

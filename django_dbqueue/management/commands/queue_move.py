@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from django_dbqueue import conf
 from django_dbqueue.insight.overview import known_queues
@@ -15,7 +15,6 @@ from django_dbqueue.management.console import EXIT_USAGE, refuse_unknown
 from django_dbqueue.management.sweep_command import SweepCommand
 from django_dbqueue.operations.verbs import VERBS, Order, check_target
 from django_dbqueue.sessions.django_session import DjangoSession
-from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):
@@ -23,6 +22,14 @@ class Command(SweepCommand):
 
     help = "Move messages to another queue, by id or all of a queue. Dead ones become ready there, as if new."
     verb = "move"
+    question = ngettext_lazy(
+        "Move %(count)s message%(where)s to queue %(queue)s?",
+        "Move %(count)s messages%(where)s to queue %(queue)s?",
+        "number",
+    )
+    done = ngettext_lazy(
+        "%(count)s message moved to queue %(queue)s.", "%(count)s messages moved to queue %(queue)s.", "number"
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         super().add_options(parser)
@@ -40,16 +47,5 @@ class Command(SweepCommand):
     def order(self, by: str, options: Options) -> Order:  # noqa: ARG002 - it takes no reason
         return VERBS[self.verb].ordered(by, "", self._to)
 
-    def question(self, number: int, gaps: dict[str, str]) -> str:
-        text = ngettext(
-            "Move %(count)s message%(where)s to queue %(queue)s?",
-            "Move %(count)s messages%(where)s to queue %(queue)s?",
-            number,
-        )
-        return text % {**gaps, "queue": self._to}
-
-    def done(self, count: int) -> str:
-        text = ngettext(
-            "%(count)s message moved to queue %(queue)s.", "%(count)s messages moved to queue %(queue)s.", count
-        )
-        return text % {"count": grouped(count), "queue": self._to}
+    def gaps(self) -> dict[str, str]:
+        return {"queue": self._to}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from django_dbqueue.management.sweep_command import SweepCommand
-from django_dbqueue.states.counts import grouped
 
 
 class Command(SweepCommand):
@@ -13,12 +12,13 @@ class Command(SweepCommand):
 
     help = "Requeue dead, stuck or running messages as if they were new, by id or all of a queue."
     verb = "requeue"
-
-    def question(self, number: int, gaps: dict[str, str]) -> str:
-        text = ngettext("Requeue %(count)s message%(where)s?", "Requeue %(count)s messages%(where)s?", number)
-        return text % gaps
-
-    def done(self, count: int) -> str:
-        return ngettext("%(count)s message requeued.", "%(count)s messages requeued.", count) % {
-            "count": grouped(count)
-        }
+    question = ngettext_lazy(
+        "Requeue %(count)s message%(where)s?",
+        "Requeue %(count)s messages%(where)s?",
+        "number",
+    )
+    done = ngettext_lazy(
+        "%(count)s message requeued.",
+        "%(count)s messages requeued.",
+        "number",
+    )
