@@ -51,7 +51,7 @@ def test_of_a_purge_and_a_requeue_of_a_dead_message_one_has_it_and_it_is_in_one_
 ) -> None:
     def world() -> Scene:
         make_mutex()
-        message = dead()
+        message, other = dead(), dead()  # InnoDB keeps the lock on a row that is read alone, whether it matches or not
 
         def check(ended: Ended) -> str:
             [place] = places(message.pk)
@@ -59,7 +59,7 @@ def test_of_a_purge_and_a_requeue_of_a_dead_message_one_has_it_and_it_is_in_one_
             if not ended.was_killed("operator"):
                 assert ended["operator"] == int(is_requeued)
             if not ended.was_killed("archiver"):
-                assert ended["archiver"] == int(place == "history")
+                assert ended["archiver"] == 1 + int(place == "history")
             if ended.was_killed("operator") or ended.was_killed("archiver"):
                 return "killed"
             assert is_requeued or place == "history"
@@ -67,7 +67,7 @@ def test_of_a_purge_and_a_requeue_of_a_dead_message_one_has_it_and_it_is_in_one_
 
         actors = {
             "operator": lambda: int(Message.objects.filter(pk=message.pk).requeue()),
-            "archiver": lambda: purge(session_of("default"), [message.pk]),
+            "archiver": lambda: purge(session_of("default"), [message.pk, other.pk]),
         }
         return Scene(actors, check)
 
