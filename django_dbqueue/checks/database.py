@@ -81,7 +81,7 @@ def check_autocommit(connection: BaseDatabaseWrapper) -> Iterator[checks.CheckMe
     """Refuse connections that start with autocommit off: what the queue does by itself would never be committed."""
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield checks.Error(
-            f"The database {connection.alias!r} has AUTOCOMMIT off: a worker's claims and acks would never be "
+            f"The database {connection.alias!r} has AUTOCOMMIT off: nothing that a worker or a command does would be "
             "committed, and each message would run again and again.",
             hint=f"Leave AUTOCOMMIT out of DATABASES[{connection.alias!r}], or give the queue an alias of its own "
             "without it (DBQUEUE['DATABASE']).",

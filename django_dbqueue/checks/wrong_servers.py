@@ -86,7 +86,8 @@ TEXTS: Final[Mapping[str, Wrong]] = {
     ),
     "read-only file": Wrong(
         "dbqueue.E018",
-        "The database {alias!r} refuses writes ({names}): nothing can be enqueued, claimed or acknowledged here.",
+        "The database {alias!r} is read-only: it refuses writes ({names}), so nothing can be enqueued, claimed or "
+        "acknowledged here.",
         "Let the account that runs this write the file and its directory, where SQLite keeps its log; leave PRAGMA "
         "query_only out.",
     ),

@@ -78,6 +78,7 @@ class MySQL(Server):
     schemes = ("mysql", "mariadb")
     routine_folders = ("mysql",)
     mariadb_routine_folders = ("mariadb", "mysql")
+    begin = "START TRANSACTION"  # in MariaDB's sql_mode ORACLE, BEGIN opens a block
     isolates = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
     allows_updates = "SET SESSION sql_safe_updates = 0"
     refuses_updates = "SET SESSION sql_safe_updates = 1"

@@ -52,7 +52,8 @@ def highest_id(table: str) -> Statement:
 
 def mysql_definition(table: str) -> Statement:
     """Read name and definition of a table, with its next id: information_schema remembers an old one."""
-    return Statement(f"SHOW CREATE TABLE {table}", ())
+    # The words for MariaDB stand in a comment that MySQL skips: NO_TABLE_OPTIONS, which it has not, hides the next id
+    return Statement(f"/*M!100200 SET STATEMENT sql_mode = '' FOR */ SHOW CREATE TABLE {table}", ())
 
 
 def mysql_like() -> Statement:
@@ -245,27 +246,39 @@ def postgresql_detach(first: str) -> Statement:
     return Statement(f"ALTER TABLE {TABLE} DETACH PARTITION {first}", ())
 
 
+_GRANTEE: Final = "CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END"
+_GRANTABLE: Final = "CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END"
+
+
 def postgresql_rights(table: str) -> Statement:
     """Read the statements that give a table's rights, columns' included, and its owner, to the history."""
     return Statement(
         "WITH of AS (SELECT oid, relowner, relacl FROM pg_class WHERE oid = %s::regclass) "
         f"SELECT format('ALTER TABLE {TABLE} OWNER TO %%I', pg_get_userbyid(relowner)) FROM of "
         "WHERE pg_get_userbyid(relowner) <> current_user "
-        f"UNION ALL SELECT format('GRANT %%s ON {TABLE} TO %%s', privilege_type, "
-        "CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END) "
+        f"UNION ALL SELECT format('GRANT %%s ON {TABLE} TO %%s%%s', privilege_type, {_GRANTEE}, {_GRANTABLE}) "
         "FROM of, aclexplode(relacl) WHERE grantee <> relowner "
-        f"UNION ALL SELECT format('GRANT %%s (%%I) ON {TABLE} TO %%s', privilege_type, attname, "
-        "CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END) "
-        "FROM of JOIN pg_attribute ON attrelid = of.oid, aclexplode(attacl) WHERE grantee <> relowner",
+        f"UNION ALL SELECT format('GRANT %%s (%%I) ON {TABLE} TO %%s%%s', privilege_type, attname, {_GRANTEE}, "
+        f"{_GRANTABLE}) FROM of JOIN pg_attribute ON attrelid = of.oid, aclexplode(attacl) WHERE grantee <> relowner",
         (table,),
+    )
+
+
+def postgresql_no_rights(table: str) -> Statement:
+    """Read the statements that take a table's rights, columns' included, from all but its owner."""
+    return Statement(
+        "WITH of AS (SELECT oid, relowner, relacl FROM pg_class WHERE oid = %s::regclass) "
+        f"SELECT format('REVOKE ALL ON %%s FROM %%s CASCADE', %s::text, {_GRANTEE}) FROM ("
+        "SELECT grantee FROM of, aclexplode(relacl) WHERE grantee <> relowner UNION SELECT grantee FROM of "
+        "JOIN pg_attribute ON attrelid = of.oid, aclexplode(attacl) WHERE grantee <> relowner) AS others",
+        (table, table),
     )
 
 
 def postgresql_rights_to_count(table: str, counter: str) -> Statement:
     """Read the statements that let those who may insert draw ids."""
     return Statement(
-        "SELECT DISTINCT format('GRANT USAGE ON SEQUENCE %%s TO %%s', %s::text, "
-        "CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END) "
+        f"SELECT DISTINCT format('GRANT USAGE ON SEQUENCE %%s TO %%s%%s', %s::text, {_GRANTEE}, {_GRANTABLE}) "
         "FROM pg_class, aclexplode(relacl) WHERE pg_class.oid = %s::regclass AND privilege_type = 'INSERT' "
         "AND grantee <> relowner",
         (counter, table),

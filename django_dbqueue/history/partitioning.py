@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from django.db import Error
 from django.utils.translation import gettext as _
 
-from django_dbqueue.databases.partitioning_sql import any_row
+from django_dbqueue.databases.partitioning_sql import TABLE, any_row
 from django_dbqueue.exceptions import PartitioningRefused
 from django_dbqueue.history import partitions
 from django_dbqueue.history.partitions import Partition
@@ -72,6 +72,11 @@ def begin(partitioner: Partitioner, uppers: Sequence[int]) -> None:
     partitioner.partition(uppers)
 
 
+def missing() -> PartitioningRefused:
+    """Return the error for a history that isn't there."""
+    return PartitioningRefused(_("The history's table %(table)s is missing: run migrate.") % {"table": TABLE})
+
+
 def needs_copy() -> PartitioningRefused:
     """Return the error for a history that is more than its first partition."""
     return PartitioningRefused(
@@ -108,7 +113,7 @@ def archivers_held(session: DjangoSession) -> Iterator[None]:
     held = archive_sql.lock_mutex(session.server, MUTEX, wait=True)
     try:
         with other.cursor() as cursor:
-            cursor.execute("BEGIN")
+            cursor.execute(session.server.begin)
             cursor.execute(held.sql, held.params)
         yield
         with suppress(Error), other.cursor() as cursor:

@@ -21,7 +21,7 @@ from django_dbqueue.databases.partitions_sql import until
 from django_dbqueue.databases.statement import Statement
 from django_dbqueue.exceptions import PartitioningRefused
 from django_dbqueue.history import history_sql
-from django_dbqueue.history.partitioning import TRIES, archivers_held, has_rows, needs_copy, patiently
+from django_dbqueue.history.partitioning import TRIES, archivers_held, has_rows, missing, needs_copy, patiently
 from django_dbqueue.history.partitions import Partition
 from django_dbqueue.sessions.django_session import DjangoSession
 
@@ -50,7 +50,7 @@ class MySQLPartitioner:
                 self.session.run(sql.mysql_rename(OLD_TABLE, TABLE))
             there = self._tables()
         if TABLE not in there:
-            raise PartitioningRefused(_("The history's table %(table)s is missing: run migrate.") % {"table": TABLE})
+            raise missing()
         for leftover in there - {TABLE}:
             if has_rows(self.session, leftover):
                 raise PartitioningRefused(

@@ -190,4 +190,6 @@ def _json(text: str, kind: type[Any]) -> Any:
 
 def _name(row: PeriodicTask, names: dict[str, dict[str, Any]]) -> str:
     name = _ODD.sub("-", row.name).strip("-_.:")[:50] or f"schedule-{row.pk}"
-    return f"{name}-{row.pk}" if name in names else name
+    while name in names:
+        name = f"{name}-{row.pk}"
+    return name

@@ -12,7 +12,9 @@ import io
 import pickle
 import uuid
 import zlib
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 from django.apps.registry import Apps
 from django.conf import settings
@@ -43,11 +45,15 @@ _PLAIN: Final = {
 """What a payload may hold beside plain values. Every package holds a moment: when it was enqueued."""
 
 
-class Named(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Named:
     """A function or class that a pickle names; it is not imported, and nothing can call it."""
 
     module: str
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
 
 
 class OrmQ(models.Model):  # noqa: DJ008 - no person sees it
@@ -87,10 +93,25 @@ class DjangoQ2(ImportSource):
         if lost:
             raise NotImportable(_("Its option %(option)s means calls that a task doesn't make.") % {"option": lost[0]})
         function = package.get("func")
-        path = f"{function.module}.{function.name}" if isinstance(function, Named) else function
+        path = str(function) if isinstance(function, Named) else function
         if not isinstance(path, str):
             raise NotImportable(_("It doesn't name a function."))
-        return addressed(path, package.get("args", ()), package.get("kwargs", {}), origin=self.origin(row))
+        args, kwargs = package.get("args", ()), package.get("kwargs", {})
+        if _holds_bytes([args, kwargs]):
+            raise NotImportable(_("It has bytes among its arguments, which JSON has not."))
+        return addressed(path, args, kwargs, origin=self.origin(row))
+
+
+def _holds_bytes(value: object) -> bool:
+    rest, seen = [value], set[int]()
+    while rest:
+        part = rest.pop()
+        if isinstance(part, bytes | bytearray):
+            return True
+        if id(part) not in seen and isinstance(part, Mapping | list | tuple):
+            seen.add(id(part))
+            rest += [*part.keys(), *part.values()] if isinstance(part, Mapping) else part
+    return False
 
 
 class _Unpickler(pickle.Unpickler):
@@ -119,8 +140,11 @@ def _unpacked(payload: str) -> dict[str, Any]:
                 "enqueued."
             )
         ) from error
-    pickled = signing.b64_decode(encoded.removeprefix(".").encode())
-    package = _values(zlib.decompress(pickled) if encoded.startswith(".") else pickled)
+    try:
+        pickled = signing.b64_decode(encoded.removeprefix(".").encode())
+        package = _values(zlib.decompress(pickled) if encoded.startswith(".") else pickled)
+    except (ValueError, zlib.error):
+        package = None
     if not isinstance(package, dict):
         raise NotImportable(_("It is not a package of django-q2."))
     return package
@@ -131,7 +155,7 @@ def _values(pickled: bytes) -> Any:
     try:
         return reader.load()
     except Exception as error:  # a pickle can go wrong in any way
-        names = ", ".join(sorted({".".join(each) for each in reader.named})) or type(error).__name__
+        names = ", ".join(sorted({str(each) for each in reader.named})) or type(error).__name__
         raise NotImportable(
             _("Its pickle holds more than values, which is not decoded: %(names)s.") % {"names": names}
         ) from error

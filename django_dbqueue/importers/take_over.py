@@ -21,6 +21,7 @@ from django_dbqueue.exceptions import DBQueueError, InvalidMessage
 from django_dbqueue.importers.source import UNREADABLE, Addressed, ImportSource, NotImportable
 from django_dbqueue.lifecycle.enqueue import seal_for
 from django_dbqueue.models import Message
+from django_dbqueue.operations.verbs import check_target
 from django_dbqueue.sessions.django_session import DjangoSession, refuse_inside_atomic
 
 STEP: Final = 500
@@ -123,6 +124,7 @@ def _read(source: ImportSource, row: models.Model, step: ImportStep) -> Addresse
         _refuse_unreadable(row)
         message = source.read(row)
         seal_for(message.envelope, message.queue)
+        check_target(message.queue)
     except (NotImportable, InvalidMessage) as error:
         step.refused[row.pk] = str(error)
         return None

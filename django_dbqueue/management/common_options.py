@@ -16,6 +16,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
+from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.checks.settings_checks import check_settings
 from django_dbqueue.envelope import check_lease
 from django_dbqueue.exceptions import InvalidMessage, UnsupportedDatabase
@@ -118,6 +119,12 @@ def chosen_alias(given: str | None) -> str:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise CommandError(f"There is no database {alias!r} in DATABASES.{hint}", returncode=2 if given else 1)
     return alias
+
+
+def refuse_autocommit_off(alias: str) -> None:
+    """Raise CommandError where what a command does by itself would never be committed."""
+    for refusal in check_autocommit(connections[alias]):
+        raise CommandError(f"{refusal.msg}\n  {refusal.hint}")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
@@ -23,7 +23,14 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.consumers.near_queues import did_you_mean
 from django_dbqueue.exceptions import DBQueueError, InvalidMessage, UnsupportedDatabase
-from django_dbqueue.management.common_options import Options, chosen_alias, one_line, settings_errors, unreadable
+from django_dbqueue.management.common_options import (
+    Options,
+    chosen_alias,
+    one_line,
+    refuse_autocommit_off,
+    settings_errors,
+    unreadable,
+)
 from django_dbqueue.management.terminal_progress import shown_progress
 from django_dbqueue.management.terminal_width import columns_of, padded
 from django_dbqueue.sessions.django_session import DjangoSession, session_of
@@ -92,6 +99,8 @@ class TerminalCommand(BaseCommand):
 class ConsoleCommand(TerminalCommand, ABC):
     """A command with --json and --database that reports in a sentence what went wrong."""
 
+    only_reads: ClassVar[bool] = False
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         self.add_options(parser)
         parser.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -109,6 +118,8 @@ class ConsoleCommand(TerminalCommand, ABC):
         alias = ""
         try:
             alias = chosen_alias(options["database"])
+            if not self.only_reads:
+                refuse_autocommit_off(alias)
             self.act(session_of(alias), options)
         except InvalidMessage as error:
             raise CommandError(str(error), returncode=EXIT_USAGE) from error

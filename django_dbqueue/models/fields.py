@@ -15,6 +15,7 @@ from django.utils.dateparse import parse_datetime
 from django_dbqueue.databases import terms_of
 from django_dbqueue.databases.moments import to_column
 from django_dbqueue.lifecycle.hydration import UNREAD
+from django_dbqueue.models import ascii_lookups
 from django_dbqueue.sessions.django_session import session_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class AsciiField(Characters):
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
         return terms_of(connection.vendor).ascii_type.format(self.max_length)
+
+
+ascii_lookups.register(AsciiField)
 
 
 class KeyField(Characters):

@@ -16,12 +16,12 @@ from django.db import Error, transaction
 from django.utils.translation import gettext as _
 
 from django_dbqueue import conf
-from django_dbqueue.databases import means
 from django_dbqueue.databases.statement import SPENT_BEFORE, Row
 from django_dbqueue.lifecycle.rescue import LEASE_EXPIRED
 from django_dbqueue.models import Queue
 from django_dbqueue.routines import installer_sql
 from django_dbqueue.routines.existing_routines import InstalledRoutine, installed, refuse_foreign, schema_of
+from django_dbqueue.routines.failed_installation import explained, half_replaced
 from django_dbqueue.routines.rendering import NAMES, Routine, routines
 from django_dbqueue.routines.routine_moves import Words
 from django_dbqueue.sessions.django_session import DjangoSession
@@ -54,7 +54,7 @@ def install(session: DjangoSession) -> Installed:
             _drop(session, old)
             refuse_foreign(session.using, installed(session.using))  # which somebody created meanwhile
         except Error as error:
-            raise CommandError(_explain(session, error)) from error
+            raise CommandError(explained(session, error)) from error
     return Installed(missing, unchanged, old)
 
 
@@ -88,7 +88,7 @@ def uninstall(session: DjangoSession) -> list[InstalledRoutine]:
         try:
             _drop(session, ours)
         except Error as error:
-            raise CommandError(_explain(session, error)) from error
+            raise CommandError(explained(session, error)) from error
     return ours
 
 
@@ -221,10 +221,15 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
     try:
         for routine in missing:
             grants = [] if routine in new else _grants(session, routine)
-            _run_all(session, routine)
+            try:
+                _run_all(session, routine)
+                for account in grants:
+                    session.run(installer_sql.grant_on_mysql(routine, *account))
+            except Error as error:
+                if routine not in new and not _is_as_it_was(session, routine):
+                    raise half_replaced(session, routine, grants, error) from error
+                raise
             made.append(routine)
-            for user, host in grants:
-                session.run(installer_sql.grant_on_mysql(routine, user, host))
     except Error as error:
         left = [routine.signature for routine in reversed(made) if routine in new and not _dropped(session, routine)]
         if left:
@@ -237,6 +242,16 @@ def _make(session: DjangoSession, missing: list[Routine], new: list[Routine]) ->
                 % {"alias": session.using, "error": error, "names": ", ".join(left)}
             ) from error
         raise
+
+
+def _is_as_it_was(session: DjangoSession, routine: Routine) -> bool:
+    """Return whether the server refused to replace a routine before it had dropped it."""
+    try:
+        there = {(one.kind, one.signature): one for one in installed(session.using)}
+    except Error:
+        return False
+    before = there.get((routine.kind, routine.signature))
+    return before is not None and before.comment != routine.comment
 
 
 def _dropped(session: DjangoSession, routine: Routine) -> bool:
@@ -261,28 +276,3 @@ def _grants(session: DjangoSession, routine: Routine) -> list[Row]:
         return session.fetch(installer_sql.grants_on_mysql(routine))
     except Error:
         return []
-
-
-def _explain(session: DjangoSession, error: Error) -> str:
-    """Say what the database refused, and what to do next."""
-    text = _("The database %(alias)r refused: %(error)s\nNothing was left half installed.\n") % {
-        "alias": session.using,
-        "error": error,
-    }
-    if means(error, "untrusted"):
-        return text + _(
-            "The server keeps a binary log, so only some accounts may create stored functions. Do one of these:\n"
-            "  * an administrator runs once: SET GLOBAL log_bin_trust_function_creators = 1\n"
-            "    (and writes it into the server's configuration); then run this again. It is safe with\n"
-            "    binlog_format = ROW, which the queue needs anyway;\n"
-            "  * an administrator (SUPER) runs what `manage.py queue_routines print` prints, in this database;\n"
-            "  * run this with an administrator's account, by an alias of its own: --database ALIAS."
-        )
-    if not means(error, "denied"):
-        return text
-    if session.server.has_schemas:
-        return text + _("The account needs CREATE on the table's schema, and must own what it replaces.")
-    return text + _(
-        "The account needs CREATE ROUTINE, ALTER ROUTINE, EXECUTE, CREATE VIEW, SHOW VIEW and DROP on the database, "
-        "and what it needs for the queue's tables."
-    )

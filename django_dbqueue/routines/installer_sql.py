@@ -126,14 +126,15 @@ def lock_on_postgresql() -> Statement:
 
 
 def grants_on_mysql(routine: Routine) -> Statement:
-    """(user, host) of accounts that may execute it by an explicit grant; DROP removes these."""
+    """(user, host, may grant it) of accounts that may execute it by an explicit grant; DROP removes these."""
     return Statement(
-        "SELECT User, Host FROM mysql.procs_priv WHERE Db = DATABASE() AND Routine_name = %s AND Routine_type = %s "
-        "AND FIND_IN_SET('Execute', Proc_priv)",
+        "SELECT User, Host, FIND_IN_SET('Grant', Proc_priv) > 0 FROM mysql.procs_priv WHERE Db = DATABASE() "
+        "AND Routine_name = %s AND Routine_type = %s AND FIND_IN_SET('Execute', Proc_priv)",
         (routine.name, routine.kind),
     )
 
 
-def grant_on_mysql(routine: Routine, user: str, host: str) -> Statement:
+def grant_on_mysql(routine: Routine, user: str, host: str, may_grant: object) -> Statement:
     """Let this account execute it."""
-    return Statement(f"GRANT EXECUTE ON {routine.kind} {routine.signature} TO %s@%s", (user, host))
+    option = " WITH GRANT OPTION" if may_grant else ""
+    return Statement(f"GRANT EXECUTE ON {routine.kind} {routine.signature} TO %s@%s{option}", (user, host))

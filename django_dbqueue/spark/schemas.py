@@ -49,8 +49,10 @@ class Source:
         """Return a schema that asks for columns of this source; InvalidPipeline says which it doesn't have."""
         if not schema.fields:
             raise InvalidPipeline(f"The schema names no column. {self._there_are()}")
-        for field in schema.fields:
-            name = field.name.lower()
+        names = [field.name.lower() for field in schema.fields]
+        for field, name in zip(schema.fields, names, strict=True):
+            if names.count(name) > 1:
+                raise InvalidPipeline(f"The schema names the column {field.name!r} more than once.")
             if name not in self.columns:
                 close = get_close_matches(name, self.columns, 1)
                 meant = f"Did you mean {close[0]!r}? " if close else ""

@@ -89,7 +89,8 @@ def _call(deliveries: Sequence[Delivery]) -> list[Verdict]:
 
 
 def _failed(deliveries: Iterable[Delivery], error: BaseException) -> list[Ended]:
-    return [Ended(delivery, verdict_after(delivery, error), error) for delivery in deliveries]
+    failed = list(deliveries)
+    return [Ended(each, verdict_after(each, error, is_alone=len(failed) == 1), error) for each in failed]
 
 
 def _behind_a_failure(later: Iterable[Delivery], ended: Iterable[Ended]) -> list[Ended]:

@@ -91,15 +91,16 @@ def prepare(delivery: Delivery) -> None:
     message.decode_now()
 
 
-def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
+def verdict_after(delivery: Delivery, error: BaseException, *, is_alone: bool = True) -> Verdict:
     """Return what follows from what an attempt has raised; raise nothing, whatever the error does when inspected.
 
     LeaseLost fails like any other error. If the claim is lost, the nack is refused. If the handler's own transaction
-    had ended the claim, and was rolled back with the error, the message is still ours to release.
+    had ended the claim, and was rolled back with the error, the message is still ours to release. ``is_alone``: the
+    call had no other message, so what can't ever succeed is this one.
     """
     try:
         runner = delivery.consumer.runner
-        verdict: Verdict = decided(delivery, error) if runner is None else runner.judge(delivery, error)
+        verdict: Verdict = decided(delivery, error, is_alone) if runner is None else runner.judge(delivery, error)
         if verdict.verb in ("nack", "reject") and not delivery.message.settled:
             delivery.raised = error
         return verdict
@@ -109,11 +110,11 @@ def verdict_after(delivery: Delivery, error: BaseException) -> Verdict:
         return Verdict("nack", delay, text or "", exception=class_path(unreadable))
 
 
-def decided(delivery: Delivery, error: BaseException) -> Verdict:
+def decided(delivery: Delivery, error: BaseException, is_alone: bool = True) -> Verdict:
     """Return what follows from an error; whatever the error raises when inspected is raised."""
     if delivery.cancelled_at is not None or (isinstance(error, Suspended) and error.message_id == delivery.claim.id):
         return NOTHING
-    if isinstance(error, UndecodableMessage | InvalidStep | InvalidFlow | OversizedResult):
+    if is_alone and isinstance(error, UndecodableMessage | InvalidStep | InvalidFlow | OversizedResult):
         return Verdict("reject", error=error_text(error) or "", exception=class_path(error))
     if isinstance(error, Reject):
         return Verdict("reject", error=error_text(reason_of(error)) or "Rejected", exception=class_path(error))

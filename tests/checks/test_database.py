@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import call_command, get_commands, load_command_class
 from django.core.management.base import CommandError, SystemCheckError
 from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -88,9 +88,37 @@ def test_connections_that_begin_with_autocommit_off_are_refused_by_all_who_commi
 ) -> None:
     monkeypatch.setitem(session.settings_dict, "AUTOCOMMIT", False)
     assert ids(blocking_errors("default")) == ["E016"]
-    for command in (["run_queue_worker", "--drain"], ["queue_rescue"]):
+    for command in (
+        ["run_queue_worker", "--drain"],
+        ["queue_rescue"],
+        ["queue_send", "emails", "1"],
+        ["queue_pause", "emails", "--reason", "deploy"],
+        ["queue_resume", "emails"],
+        ["queue_edit", "1", "{}", "--yes"],
+        ["queue_move", "1", "--to", "others", "--yes"],
+        ["queue_purge", "emails", "--older-than", "0", "--yes"],
+        ["queue_archive", "partition", "--yes"],
+        ["queue_import", "django-q2"],
+        ["queue_routines", "install"],
+        ["queue_routines", "uninstall"],
+        ["queue_cancel", "1", "--reason", "unwanted", "--yes"],
+        ["queue_drop", "1", "--reason", "unwanted", "--yes"],
+        ["queue_due_now", "1", "--yes"],
+        ["queue_requeue", "1", "--yes"],
+    ):
         with pytest.raises(CommandError, match="AUTOCOMMIT off"):
             call_command(*command)
+
+
+def test_what_only_reads_is_not_refused_for_it(session: BaseDatabaseWrapper, monkeypatch: Any) -> None:
+    monkeypatch.setitem(session.settings_dict, "AUTOCOMMIT", False)
+    call_command("queue_status")
+    only_reads = {name for name, app in get_commands().items() if app == "django_dbqueue" and _only_reads(name)}
+    assert only_reads == {"queue_peek", "queue_status"}
+
+
+def _only_reads(name: str) -> bool:
+    return bool(getattr(load_command_class("django_dbqueue", name), "only_reads", False))
 
 
 def test_a_database_without_tables_is_fine(session: BaseDatabaseWrapper, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from django.db import connection
 
 from django_dbqueue.databases import partitioning_sql as sql
 from django_dbqueue.databases.mysql import MYSQL
-from django_dbqueue.databases.partitioning_sql import CHECK, NEW_TABLE, OLD_TABLE, TABLE
+from django_dbqueue.databases.partitioning_sql import CHECK, NEW_TABLE, OLD_TABLE, TABLE, first_table
 from django_dbqueue.history import partitioned
 from django_dbqueue.history.partitioning import archivers_held
 from django_dbqueue.lifecycle.archive import DoneWalk
@@ -105,6 +105,31 @@ def test_an_id_beyond_the_newest_row_counts() -> None:
     assert archive(1)[0] > 2_500
 
 
+if settings.TEST_DATABASE == "mariadb":  # others have no such mode
+
+    def test_it_counts_on_where_the_next_id_is_hidden() -> None:
+        kept = archive(5)
+        ArchivedMessage.objects.all().delete()
+        with connection.cursor() as cursor:
+            cursor.execute("SET sql_mode = CONCAT(@@sql_mode, ',NO_TABLE_OPTIONS')")
+        try:
+            partition()
+        finally:
+            connection.close()
+        assert archive(1)[0] > kept[-1]
+
+
+def test_a_history_that_is_not_there_is_not_called_one_table() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {TABLE} RENAME TO elsewhere")
+        try:
+            ended = [run("queue_archive", *arguments) for arguments in (("status",), ("partition", "--undo", "--yes"))]
+        finally:
+            cursor.execute(f"ALTER TABLE elsewhere RENAME TO {TABLE}")
+    assert [(each.code, each.out) for each in ended] == [(1, "")] * 2
+    assert all("is missing: run migrate" in each.err for each in ended)
+
+
 def test_nothing_is_lost_or_doubled_while_messages_are_archived() -> None:
     done, sent, trouble = threading.Event(), [], []
 
@@ -140,20 +165,24 @@ def test_archivers_are_held_though_none_has_ever_archived() -> None:
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="On the others, rights belong to a table's name")
 def test_rights_come_along() -> None:
     rights = [
-        f"has_table_privilege('dbqueue_narrow', '{TABLE}', 'INSERT')",
-        f"has_column_privilege('dbqueue_narrow', '{TABLE}', 'body', 'SELECT')",
+        f"has_table_privilege('dbqueue_narrow', '{TABLE}', 'INSERT WITH GRANT OPTION')",
+        f"has_column_privilege('dbqueue_narrow', '{TABLE}', 'body', 'UPDATE')",
         "has_sequence_privilege('dbqueue_narrow', pg_get_serial_sequence('" + TABLE + "', 'id'), 'USAGE')",
         f"NOT has_table_privilege('dbqueue_narrow', '{TABLE}', 'DELETE')",
     ]
+    of_first = f"NOT has_table_privilege('dbqueue_narrow', '{first_table(2_000)}', 'INSERT')"
     with connection.cursor() as cursor:
         cursor.execute("CREATE ROLE dbqueue_narrow")
         try:
-            cursor.execute(f"GRANT INSERT ON {TABLE} TO dbqueue_narrow")
-            cursor.execute(f"GRANT SELECT (body) ON {TABLE} TO dbqueue_narrow")
+            cursor.execute(f"GRANT INSERT, SELECT ON {TABLE} TO dbqueue_narrow WITH GRANT OPTION")
+            cursor.execute(f"GRANT UPDATE (body) ON {TABLE} TO dbqueue_narrow")
             partition()
-            cursor.execute(f"SELECT {' AND '.join(rights)}")
+            cursor.execute(f"SELECT {' AND '.join([*rights, of_first])}")
             assert cursor.fetchone() == (True,)
+            cursor.execute(f"REVOKE SELECT ON {TABLE} FROM dbqueue_narrow")
             undo()
+            cursor.execute(f"SELECT has_table_privilege('dbqueue_narrow', '{TABLE}', 'SELECT')")
+            assert cursor.fetchone() == (False,), "it was revoked"
             cursor.execute(f"SELECT {' AND '.join([*rights[:2], rights[3]])}")
             assert cursor.fetchone() == (True,)
         finally:

@@ -141,6 +141,14 @@ def test_names_that_become_one_are_kept_apart() -> None:
     assert [*entries()] == ["a-b", f"a-b-{last}"]
 
 
+def test_none_is_dropped_for_a_name_that_another_one_was_given() -> None:
+    for name in ("a b", "a-b"):
+        periodic(name)
+    last = PeriodicTask.objects.get(name="a-b").pk
+    periodic(f"a b-{last}")
+    assert len(entries()) == 3
+
+
 def test_nothing_is_changed_and_no_schedules_are_shown() -> None:
     assert run("queue_import", "django-celery-beat").code == 3
     periodic()

@@ -103,6 +103,9 @@ def test_values_arrive_as_they_are() -> None:
     ("columns", "why"),
     [
         ({"args": (Fraction(1),)}, "not decoded: fractions.Fraction"),
+        ({"args": (Fraction, len)}, "can't be enqueued so"),
+        ({"kwargs": {"by": [Fraction]}}, "can't be enqueued so"),
+        ({"args": ([{"a": b"x"}],)}, "It has bytes among its arguments"),
         ({"args": ({1},)}, "can't be enqueued so"),
         ({"kwargs": [1]}, "can't be enqueued so"),
         ({"hook": "shop.done"}, "Its option hook means calls"),
@@ -120,6 +123,14 @@ def test_what_can_not_be_a_task_here_stays_with_its_reason(columns: dict[str, An
 def test_an_unsigned_payload_stays(payload: str) -> None:
     OTHER.store(payload)
     assert "signature doesn't match" in imported_from(OTHER)["reasons"][0]["why"]
+
+
+@pytest.mark.parametrize("text", ["A", ".AAAA", "AAAA"], ids=["no base 64", "not compressed", "no pickle"])
+def test_what_is_signed_and_is_no_package_stays_and_stops_no_other(text: str) -> None:
+    OTHER.store(signing.TimestampSigner(salt="default").sign(text))
+    OTHER.enqueue([1])
+    counts = imported_from(OTHER)
+    assert (counts["taken"], counts["left_alone"]) == (1, 1)
 
 
 def test_what_a_cluster_has_claimed_is_left_until_its_lock_is_past() -> None:

@@ -21,27 +21,44 @@ pytestmark = pytest.mark.django_db(transaction=True)
 READ_ONLY = "tests.process.read_only_settings"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--drain"]])
-def test_a_worker_that_starts_where_nothing_can_be_written_reports_it_and_does_not_repeat_it(
-    start_worker: Callable[..., Any], worker_env: dict[str, str], arguments: list[str]
-) -> None:
-    message = Message.objects.enqueue({"do": "ok"}, queue="test")
-    worker = start_worker(*arguments, DJANGO_SETTINGS_MODULE=READ_ONLY)
-    worker.wait_for_output("database trouble, retrying: ")
-    worker.wait_for_output("manage.py queue_doctor")
-    assert worker.process.poll() is None, "it works as soon as it can"
-    worker.signal(signal.SIGTERM)
-    worker.ended()
-    troubles = [line.partition("retrying: ")[2] for line in worker.output.splitlines() if "database trouble" in line]
-    assert all(re.search("read.?only", text.lower()) for text in troubles)
-    assert len(troubles) == len(set(troubles)), "it tries again and again, and says the same once"
+def assert_untouched(message: Message, worker_env: dict[str, str]) -> None:
     message.refresh_from_db()
     assert (message.status, message.read_count) == ("n", 0)
     [finding] = findings_of_doctor(worker_env | {"DJANGO_SETTINGS_MODULE": READ_ONLY}, "writable")
     assert finding["level"] == "problem"
 
 
-if settings.TEST_DATABASE != "sqlite":  # which has no accounts
+if settings.TEST_DATABASE == "sqlite":  # a file that can't be written will not be, unlike a server after a failover
+
+    @pytest.mark.parametrize("arguments", [[], ["--drain"]])
+    def test_a_worker_is_refused_a_file_that_can_not_be_written(
+        start_worker: Callable[..., Any], worker_env: dict[str, str], arguments: list[str]
+    ) -> None:
+        message = Message.objects.enqueue({"do": "ok"}, queue="test")
+        worker = start_worker(*arguments, DJANGO_SETTINGS_MODULE=READ_ONLY)
+        assert worker.ended() == 1
+        assert re.search(r"dbqueue\.E018.* is read-only", worker.output)
+        assert_untouched(message, worker_env)
+
+else:
+
+    @pytest.mark.parametrize("arguments", [[], ["--drain"]])
+    def test_a_worker_that_starts_where_nothing_can_be_written_reports_it_and_does_not_repeat_it(
+        start_worker: Callable[..., Any], worker_env: dict[str, str], arguments: list[str]
+    ) -> None:
+        message = Message.objects.enqueue({"do": "ok"}, queue="test")
+        worker = start_worker(*arguments, DJANGO_SETTINGS_MODULE=READ_ONLY)
+        worker.wait_for_output("database trouble, retrying: ")
+        worker.wait_for_output("manage.py queue_doctor")
+        assert worker.process.poll() is None, "it works as soon as it can"
+        worker.signal(signal.SIGTERM)
+        worker.ended()
+        troubles = [
+            line.partition("retrying: ")[2] for line in worker.output.splitlines() if "database trouble" in line
+        ]
+        assert all(re.search("read.?only", text.lower()) for text in troubles)
+        assert len(troubles) == len(set(troubles)), "it tries again and again, and says the same once"
+        assert_untouched(message, worker_env)
 
     def test_the_grant_that_the_doctor_names_lets_a_worker_begin_that_had_reported_what_it_lacks(
         start_worker: Callable[..., Any], worker_env: dict[str, str]

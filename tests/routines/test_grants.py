@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
 from django.test import override_settings
 
 from django_dbqueue.models import Message, Queue
@@ -13,7 +16,7 @@ from django_dbqueue.routines import installation
 from django_dbqueue.sessions.django_session import DjangoSession
 from tests.conftest import ROOT
 from tests.factories import QUEUE
-from tests.routines.accounts import IS_MYSQL, account, database
+from tests.routines.accounts import IS_MYSQL, account, database, run
 from tests.routines.client import Client
 
 Start = "Callable[..., Client]"
@@ -180,6 +183,40 @@ if IS_MYSQL:
             with pytest.raises(client.Error):
                 client.run(f"CREATE TEMPORARY TABLE mine AS SELECT * FROM {TABLE}")
             client.close()
+
+    def test_an_account_that_may_grant_may_grant_after_an_upgrade(start_client: Callable[..., Client]) -> None:
+        with account() as who:
+            run(*(f"GRANT {PUT.replace('FUNCTION ', f'FUNCTION {database()}.')} TO {who[0]}@'{host}' WITH GRANT OPTION"
+                  for host in ("localhost", "127.0.0.1")))  # fmt: skip
+            with override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 10}):
+                call_command("queue_routines", "install", verbosity=0)
+            call_command("queue_routines", "install", verbosity=0)
+            with account() as other:
+                client = start_client(who)
+                client.run(f"GRANT {PUT.replace('FUNCTION ', f'FUNCTION {database()}.')} TO {other[0]}@localhost")
+                client.close()
+
+
+if settings.TEST_DATABASE == "mysql":  # MariaDB replaces in one step
+
+    @pytest.mark.django_db(transaction=True)
+    def test_one_that_fails_after_a_drop_names_whose_grants_are_lost() -> None:
+        def failing(execute: Any, statement: str, *rest: Any) -> Any:
+            if statement.lstrip().startswith("CREATE FUNCTION put_message_in_queue"):
+                raise OperationalError(1021, "Disk full")
+            return execute(statement, *rest)
+
+        with account(f"{PUT.replace('FUNCTION ', f'FUNCTION {database()}.')}") as who:
+            with (
+                override_settings(DBQUEUE={"MAX_PAYLOAD_BYTES": 10}),
+                connection.execute_wrapper(failing),
+                pytest.raises(CommandError) as refused,
+            ):
+                call_command("queue_routines", "install", verbosity=0)
+            call_command("queue_routines", "install", verbosity=0)
+        assert "put_message_in_queue was replaced: (1021" in str(refused.value)
+        assert f"grant EXECUTE on it again to: '{who[0]}'@'" in str(refused.value)
+        assert "half installed" not in str(refused.value)
 
 
 if not IS_MYSQL:

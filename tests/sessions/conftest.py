@@ -6,5 +6,6 @@ from django.conf import settings
 _OF = {
     "test_server_without_autocommit.py": {"mariadb", "mysql"},
     "test_snapshots.py": {"mariadb", "mysql"},
+    "test_sql_modes.py": {"mariadb"},
 }
 collect_ignore = [name for name, databases in _OF.items() if settings.TEST_DATABASE not in databases]

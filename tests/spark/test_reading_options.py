@@ -99,6 +99,7 @@ def test_a_wrong_option_is_named_before_anything_is_read(credentials_file: str, 
 
 
 SCHEMAS = {
+    "id bigint, ID bigint": "names the column 'id' more than once",
     "id bigint, quue string": "messages have no column 'quue'. Did you mean 'queue'",
     "message_id bigint": "messages have no column 'message_id'",
     "id int": "column 'id' of the messages is bigint, not int: write 'id bigint' in the schema",

@@ -21,7 +21,7 @@ ALIAS = "default"
 PATIENCE = patience(30)
 """Seconds after which an order has failed in which nobody reaches a statement or an end."""
 _QUIET = {
-    "mysql": ("BEGIN", "SET ", "SAVEPOINT", "RELEASE", "SHOW "),
+    "mysql": ("START ", "SET ", "SAVEPOINT", "RELEASE", "SHOW "),
     "postgresql": ("BEGIN", "SET ", "SAVEPOINT", "RELEASE", "SHOW "),
     "sqlite": ("PRAGMA", "SAVEPOINT", "RELEASE"),
 }

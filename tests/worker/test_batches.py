@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_dbqueue.consumers.registry import Consumer
-from django_dbqueue.exceptions import LeaseLost, MessageCancelled
+from django_dbqueue.exceptions import InvalidStep, LeaseLost, MessageCancelled
 from django_dbqueue.models import Message, Queue
 from django_dbqueue.sessions.django_session import session_of
 from django_dbqueue.worker.batches import attempt_batch, execute_batch
@@ -37,6 +37,16 @@ def offered(*given: list[Delivery], waits: bool = True) -> Holding:
         holding.keep(*each)
         holding.offer(*each)
     return holding
+
+
+@pytest.mark.parametrize(("number", "verb"), [(3, "nack"), (1, "reject")])
+def test_a_step_in_a_list_costs_its_neighbours_an_attempt_and_not_their_lives(number: int, verb: str) -> None:
+    def handle(messages: list[Message]) -> None:
+        messages[-1].sleep("nap", 1)
+
+    ended = attempt_batch(deliveries(number, handle, batch=10))
+    assert {type(each.error) for each in ended} == {InvalidStep}
+    assert [each.verdict.verb for each in ended] == [verb] * number
 
 
 def test_what_was_lost_is_reported_and_the_rest_is_run_again_in_one_commit() -> None:

@@ -95,7 +95,7 @@ class Command(ConsoleCommand):
             raise CommandError(_("--undo has no --dry-run."), returncode=EXIT_USAGE)
         self.confirm(_("Make the history one table again?"), yes=options["yes"])
         with partitioned.in_turn(session) as partitioner:
-            there = partitions.existing(session)
+            there = _existing(session)
             if there:
                 partitioner.undo(there[0])
         self._report(options, [], _("The history is one table."))
@@ -105,7 +105,7 @@ class Command(ConsoleCommand):
         self.write(document, as_json=options["json"], text=text % {"ids": ", ".join(map(grouped, uppers))})
 
     def _show(self, session: DjangoSession, options: Options) -> None:
-        there = partitions.existing(session) or []
+        there = _existing(session)
         first = {each.name: _first_row(session, each) for each in there}
         document: dict[str, object] = {
             "partitions": [
@@ -117,6 +117,13 @@ class Command(ConsoleCommand):
         lines = table(head, [_cells(each, first[each.name]) for each in there])
         text = "\n".join(lines) if there else _("The history is one table, without partitions.")
         self.write(document, as_json=options["json"], text=text)
+
+
+def _existing(session: DjangoSession) -> list[Partition]:
+    there = partitions.existing(session)
+    if there is None:
+        raise partitioning.missing()
+    return there
 
 
 def _first_row(session: DjangoSession, partition: Partition) -> Row | None:

@@ -62,6 +62,7 @@ class Command(ConsoleCommand):
     nothing to show.
     """
 
+    only_reads = True
     help = "Show the next messages of a queue without claiming them."
 
     def add_options(self, parser: ArgumentParser) -> None:

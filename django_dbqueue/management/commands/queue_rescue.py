@@ -11,15 +11,20 @@ from multiprocessing.connection import wait
 from typing import Any, Final
 
 from django.core.management.base import CommandError
-from django.db import Error, connections, reset_queries
+from django.db import Error, reset_queries
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_dbqueue import signals
-from django_dbqueue.checks.database import check_autocommit
 from django_dbqueue.exceptions import UnsupportedDatabase
 from django_dbqueue.liveness.dead_workers import RECHECK_AFTER, SETTLES, Guardian, blind_spots
-from django_dbqueue.management.common_options import chosen_alias, one_line, seconds, unreadable
+from django_dbqueue.management.common_options import (
+    chosen_alias,
+    one_line,
+    refuse_autocommit_off,
+    seconds,
+    unreadable,
+)
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.models import Message
 from django_dbqueue.sessions.django_session import session_of
@@ -92,8 +97,7 @@ class Command(TerminalCommand):
     # -- looking ------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        for refusal in check_autocommit(connections[self._alias]):
-            raise CommandError(f"{refusal.msg}\n  {refusal.hint}")
+        refuse_autocommit_off(self._alias)
         try:
             Message.objects.using(self._alias).order_by("pk").values_list("pk").first()
             self._name_blind_spots()

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from django_dbqueue.checks.database import check_schema
 from django_dbqueue.exceptions import UnsupportedDatabase
-from django_dbqueue.management.common_options import chosen_alias
+from django_dbqueue.management.common_options import chosen_alias, refuse_autocommit_off
 from django_dbqueue.management.console import TerminalCommand
 from django_dbqueue.routines import installation
 from django_dbqueue.routines.existing_routines import InstalledRoutine
@@ -34,6 +34,8 @@ class Command(TerminalCommand):
 
     def handle(self, *_args: object, **options: Any) -> None:
         alias = chosen_alias(options["database"])
+        if options["action"] != "print":
+            refuse_autocommit_off(alias)
         try:
             getattr(self, f"_{options['action']}")(alias)
         except UnsupportedDatabase as error:

@@ -81,6 +81,7 @@ class Command(ConsoleCommand):
     and waits for a database that is away.
     """
 
+    only_reads = True
     help = "Show each queue: its depth, the age of its oldest ready message, whether it is paused, and its workers."
 
     def add_options(self, parser: ArgumentParser) -> None:
