@@ -162,7 +162,7 @@ def _group_of(queue: str, group: object, *, is_whole_queue: bool) -> str:
 def check_group(group: object) -> str:
     """Return the name of a group, or raise InvalidMessage."""
     if not isinstance(group, str):
-        raise InvalidMessage(f"The group must be a string or None, not {type(group).__name__}: {_shown(group)}.")
+        raise InvalidMessage(f"The group must be a string or None, not {type(group).__name__}: {shown(group)}.")
     if not group or len(group) > MAX_GROUP_LENGTH:
         raise InvalidMessage(
             f"The group's name has {len(group)} characters, but 1 to {MAX_GROUP_LENGTH} are allowed: shorten it, or "
@@ -195,7 +195,7 @@ def is_whole(value: object, low: int, high: int) -> TypeGuard[int]:
 def check_whole(name: str, value: object, *, low: int, high: int) -> int:
     """Return a whole number within its bounds, or raise InvalidMessage."""
     if not is_whole(value, low, high):
-        raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}.")
+        raise InvalidMessage(f"{name} must be a whole number from {low} to {high}, not {shown(value)}.")
     return int(value)
 
 
@@ -220,9 +220,9 @@ def check_seconds(name: str, value: object) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     is_odd = isinstance(seconds, bool) or (isinstance(seconds, float) and not math.isfinite(seconds))
     if is_odd or not isinstance(seconds, int | float):
-        raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {_shown(value)}.")
+        raise InvalidMessage(f"{name} must be a number of seconds or a timedelta, not {shown(value)}.")
     if not 0 <= seconds <= MAX_SECONDS:
-        raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {_shown(seconds)}.")
+        raise InvalidMessage(f"{name} must be from 0 to {MAX_SECONDS:,.0f} seconds, not {shown(seconds)}.")
     return float(seconds)
 
 
@@ -234,13 +234,13 @@ def check_lease(value: object, *, name: str = "lease") -> float:
     seconds = check_seconds(name, value)
     if seconds < LEAST_LEASE:
         raise InvalidMessage(
-            f"{name} must be a number of seconds above 0 ({LEAST_LEASE:g} at least), not {_shown(value)}: the lease "
+            f"{name} must be a number of seconds above 0 ({LEAST_LEASE:g} at least), not {shown(value)}: the lease "
             "would expire before the handler starts. None means the value in the settings."
         )
     return seconds
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """Return how an error shows a value; Python refuses to write out a number with thousands of digits."""
     try:
         return reprlib.repr(value)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
+from datetime import timedelta
 
 from django.db import Error, connections
 from health_check.base import HealthCheck
 from health_check.exceptions import ServiceUnavailable, ServiceWarning
 
-from django_dbqueue.contrib.health_view import Problem, problems
+from django_dbqueue.contrib.health_view import Problem, health_options, problems
 from django_dbqueue.insight.overview import until
 from django_dbqueue.models import Message
 from django_dbqueue.models.aliases import db_alias
@@ -26,8 +27,11 @@ class DBQueue(HealthCheck):  # type: ignore[misc]  # it has no types
     """Whether ``queue_status --check`` finds anything wrong; ``max_age`` is in seconds."""
 
     queues: Collection[str] | None = None
-    max_age: float | None = None
+    max_age: float | timedelta | None = None
     ignore: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        health_options(self.queues, self.max_age, self.ignore)
 
     def run(self) -> None:
         """Raise ServiceWarning for dead letters and paused queues, ServiceUnavailable for anything worse."""

@@ -9,6 +9,8 @@ from typing import Final
 
 from django.utils.translation import gettext as _
 
+from django_dbqueue import conf
+from django_dbqueue.consumers.registry import has_consumer
 from django_dbqueue.models.fields import clock, to_utc
 from django_dbqueue.models.queue import Queue
 from django_dbqueue.models.stream import Stream
@@ -47,6 +49,11 @@ class QueueOverview:
         return str(self.queue.name)
 
     @property
+    def is_there(self) -> bool:
+        """Whether it has a row, unfinished messages, workers or streams; a known queue may have none of them."""
+        return not self.queue._state.adding or bool(self.workers or self.streams) or any(self.counts.values())
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it has messages that only a worker or a stream can move on."""
         return any(self.counts[state] for state in ("ready", "delayed", "waiting", "running", "stuck"))
@@ -64,6 +71,17 @@ def known_queues(session: DjangoSession) -> set[str]:
     """Return the names of the queues that an overview shows."""
     rows = Queue.objects.using(session.using).values_list("name", flat=True)
     return {*rows, *serving(session, clock(session.using)), *consuming(session), *queues_in_use(session)}
+
+
+def unknown_queues(session: DjangoSession, names: Collection[str]) -> list[str]:
+    """Return those of these names that no overview shows, and that this project doesn't declare.
+
+    A consumer declares its queue, and so does ``QUEUES``: a new queue has no message yet. Where not all consumers can
+    be imported, any queue may have one.
+    """
+    undeclared = [name for name in names if name not in conf.get("QUEUES") and has_consumer(name) is False]
+    known = known_queues(session) if undeclared else set()
+    return [name for name in undeclared if name not in known]
 
 
 def overview(session: DjangoSession, names: Iterable[str] | None = None, *, cap: int = CAP) -> Overview:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import timedelta
 from math import ceil
@@ -13,6 +14,7 @@ from django.db import connections
 from django.urls import NoReverseMatch, reverse
 
 from django_dbqueue import conf
+from django_dbqueue.envelope import shown
 from django_dbqueue.models import Flow, Message
 from django_dbqueue.models.aliases import db_alias
 from django_dbqueue.models.flow_builder import FlowBuilder
@@ -42,8 +44,8 @@ def progress_token(subject: Flow | FlowBuilder | Message, *, expires_in: float |
     """
     followed = followed_of(subject)
     seconds = expires_in.total_seconds() if isinstance(expires_in, timedelta) else expires_in
-    if isinstance(seconds, bool) or not (isinstance(seconds, int | float) and 0 < seconds < float("inf")):
-        raise ValueError(f"expires_in must be a positive number of seconds, or a timedelta, not {expires_in!r}.")
+    if isinstance(seconds, bool) or not (isinstance(seconds, int | float) and 0 < seconds <= sys.float_info.max):
+        raise ValueError(f"expires_in must be a positive number of seconds, or a timedelta, not {shown(expires_in)}.")
     content = [followed.kind, followed.number, ceil(time.time() + seconds)]
     if followed.using != db_alias(Message):
         content.append(followed.using)

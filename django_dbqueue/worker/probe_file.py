@@ -26,9 +26,13 @@ class LivenessFile:
         self._has_failed = False
 
     def begin(self) -> None:
-        """Create it, or set its time; OSError if that is impossible."""
-        if self._path is not None:
-            self._path.touch()
+        """Create it, or set its time; OSError if that is impossible, or if it is a directory, whose time others set."""
+        if self._path is None:
+            return
+        if self._path.is_dir():
+            what = "its name is empty, or that of" if self._path == Path() else f"{str(self._path)!r} is"
+            raise IsADirectoryError(f"{what} a directory; name a file")
+        self._path.touch()
 
     def show(self, boards: Iterable[Board]) -> None:
         """Set its time to that of the last turn of the child that turned least recently.

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from django_dbqueue import Envelope
+from django_dbqueue.consumers import consumer
 from django_dbqueue.models import Message, Queue, Worker
 from django_dbqueue.models.fields import DbNow, clock
 from tests.commands.running import Ended, run
@@ -146,6 +148,14 @@ def test_an_unknown_queue_is_an_exit_code_and_a_sentence() -> None:
     assert (ended.code, ended.out) == (3, "")
     assert "There is no queue 'emials'" in ended.err
     assert "Did you mean 'emails'?" in ended.err
+
+
+def test_a_queue_that_this_project_declares_is_known_before_its_first_message(registry: dict[str, Any]) -> None:
+    consumer("by-consumer")(lambda _message: None)
+    assert status("by-consumer", "--check").code == 0
+    assert status("by-setting", "--check").code == 3
+    with override_settings(DBQUEUE={"QUEUES": {"by-setting": {}}}):
+        assert status("by-setting", "--check").code == 0
 
 
 def test_where_there_is_no_queue_at_all_it_reports_that() -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
+from django.test.utils import CaptureQueriesContext
 from health_check.exceptions import ServiceUnavailable, ServiceWarning
 from health_check.views import HealthCheckView
 
+from django_dbqueue.consumers import consumer
 from django_dbqueue.contrib.health_check import DBQueue
-from django_dbqueue.contrib.health_view import HealthView, problems
+from django_dbqueue.contrib.health_view import HealthView, Problem, problems
 from django_dbqueue.models import Message, Queue, Worker
-from tests.factories import QUEUE, dead, let_pause_end, waiting
+from tests.factories import QUEUE, dead, done, let_pause_end, waiting
 from tests.monitors.conftest import TOKEN
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,22 +79,27 @@ def test_a_pause_that_has_ended_is_no_problem(monitor: Client) -> None:
     ("options", "found"),
     [
         ({"ignore": ("dead",)}, []),
+        ({"ignore": "dead"}, []),
         ({"queues": ("other",)}, []),
+        ({"queues": ("emials", "other")}, ["unknown"]),
+        ({"queues": ("emials", QUEUE), "ignore": ("unknown",)}, ["dead"]),
         ({}, ["dead"]),
         ({"max_age": 0.0}, ["dead", "old"]),
         ({"max_age": 3600.0}, ["dead"]),
+        ({"max_age": timedelta(hours=1)}, ["dead"]),
     ],
 )
 def test_a_view_has_options(options: dict[str, Any], found: list[str]) -> None:
     dead()
     waiting()
-    serve()
+    serve(QUEUE, "other")
     request = RequestFactory().get("/health", headers={"Authorization": f"Bearer {TOKEN}"})
     with override_settings(DBQUEUE={"MONITOR_TOKEN": TOKEN}):
         answer = HealthView.as_view(**options)(request)
     assert f'"ok": {str(not found).lower()}' in answer.content.decode()
     for problem in found:
         assert f'"problem": "{problem}"' in answer.content.decode()
+    assert answer.content.decode().count('"problem": ') == len(found)
 
 
 @pytest.fixture
@@ -123,7 +132,10 @@ def test_dead_letters_are_a_warning_and_anything_worse_is_not() -> None:
     waiting()
     with pytest.raises(ServiceUnavailable, match=f"{QUEUE}: dead, {QUEUE}: no-worker"):
         DBQueue().run()
+    Queue.objects.create(name="other")
     DBQueue(queues=("other",)).run()
+    with pytest.raises(ServiceUnavailable, match="emials: unknown"):
+        DBQueue(queues=("other", "emials")).run()
     assert repr(DBQueue(max_age=5.0)) == "DBQueue(queues=None, max_age=5.0, ignore=())"
 
 
@@ -149,4 +161,49 @@ def test_a_check_leaves_an_open_connection_open_and_no_other_one() -> None:
 def test_the_name_of_one_queue_is_no_list_of_letters() -> None:
     dead(queue="emails")
     assert problems("default", queues="emails") == problems("default", queues=["emails"]) != []
-    assert problems("default", queues="e") == []
+    assert problems("default", queues="e") == [Problem("e", "unknown")]
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"ignore": ("deda",)}, "can ignore stuck, dead, paused, no-worker, old, unknown, not 'deda'"),
+    ({"ignore": "database"}, "not 'database'"),
+    ({"ignore": None}, "ignore must be a list of names, or one name, not None"),
+    ({"max_age": "x"}, "max_age must be a number of seconds or a timedelta, not 'x'"),
+    ({"max_age": -1}, "max_age must be from 0"),
+    ({"max_age": float("nan")}, "max_age must be a number"),
+    ({"max_age": 10**400}, "max_age must be from 0"),
+    ({"queues": ()}, "queues is empty"),
+    ({"queues": ("emails", "\x00")}, "is not a queue name"),
+    ({"queues": "\u00e9mails"}, "is not a queue name"),
+    ({"queues": (name for name in ("emails",))}, "queues must be a list of names, or one name"),
+]
+
+
+@pytest.mark.parametrize(("options", "why"), REFUSED)
+def test_options_that_cannot_be_are_refused_when_a_view_or_a_check_is_made(options: dict[str, Any], why: str) -> None:
+    for make in (HealthView.as_view, DBQueue, type("Ours", (HealthView,), options).as_view):
+        with pytest.raises(ImproperlyConfigured, match=re.escape(why)):
+            make(**options)
+    with pytest.raises(ImproperlyConfigured, match=re.escape(why)):
+        type("Ours", (HealthView,), options).as_view()
+
+
+def test_a_queue_that_a_deploy_introduces_is_known_before_its_first_message(registry: dict[str, Any]) -> None:
+    names = ["by-consumer", "by-setting", "by-row", "by-worker", "by-message", "by-done"]
+    assert problems("default", queues=names) == [Problem(name, "unknown") for name in names]
+    consumer("by-consumer")(lambda _message: None)
+    Queue.objects.create(name="by-row")
+    serve("by-worker")
+    waiting(queue="by-message")
+    done(queue="by-done")
+    with override_settings(DBQUEUE={"QUEUES": {"by-setting": {}}}):
+        assert problems("default", queues=names, ignore="no-worker") == []
+
+
+def test_whether_a_queue_is_known_costs_a_query_only_where_there_is_no_trace_of_it() -> None:
+    serve("emails")
+    with CaptureQueriesContext(connection) as all_queues:
+        assert problems("default") == []
+    with CaptureQueriesContext(connection) as one:
+        assert problems("default", queues="emails") == []
+    assert len(one) <= len(all_queues)

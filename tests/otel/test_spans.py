@@ -6,14 +6,16 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.test import override_settings
 from opentelemetry import propagate, trace
 from opentelemetry.context import attach, detach
+from opentelemetry.metrics import CallbackOptions
 from opentelemetry.trace import SpanKind, StatusCode
 
 from django_dbqueue import Envelope, LeaseLost
 from django_dbqueue.contrib.otel.conventions import operation_on
+from django_dbqueue.contrib.otel.measures import Tally
 from django_dbqueue.contrib.otel.trace_filter import TraceFilter
 from django_dbqueue.envelope import MAX_HEADER_BYTES
 from django_dbqueue.exceptions import InvalidMessage
@@ -208,6 +210,23 @@ def test_what_is_sent_and_claimed_is_measured_by_the_conventions(memory: Memory)
     assert list(durations[0].explicit_bounds) == [
         0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
     ]  # fmt: skip
+
+
+def test_what_is_sent_to_two_databases_is_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, alias in enumerate(("here", "there"), start=1):
+        place = {"HOST": f"{alias}.invalid", "PORT": str(number)}
+        monkeypatch.setitem(connections.settings, alias, connections.settings["default"] | place)
+    tally = Tally()
+    for number, alias, error in ((3, "here", None), (2, "there", None), (1, "here", None), (1, "there", "LeaseLost")):
+        tally.add(number, operation_on("q", "enqueue", "send", alias), error)
+        operation_on.cache_clear()  # as when there are thousands of queues
+        del connections[alias]
+    seen = {
+        (found["server.address"], found["server.port"], found.get("error.type")): point.value
+        for point in tally.observe(CallbackOptions())
+        if (found := dict(point.attributes or {})).items() >= {"messaging.destination.name": "q"}.items()
+    }
+    assert seen == {("here.invalid", 1, None): 4, ("there.invalid", 2, None): 2, ("there.invalid", 2, "LeaseLost"): 1}
 
 
 def test_the_opt_in_for_stable_conventions_changes_no_name(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,20 @@ def test_a_file_that_cannot_be_written_is_refused_at_the_start(start_worker: Cal
     assert "--liveness-file can't be written: " in worker.output
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_directory_or_no_name_is_refused_and_keeps_its_time(
+    start_worker: Callable[..., Any], tmp_path: Path, *, is_named: bool
+) -> None:
+    directory = tmp_path if is_named else Path()
+    before = directory.stat().st_mtime_ns
+    worker = start_worker("--queues", "test", "--drain", "--liveness-file", str(tmp_path) if is_named else "")
+    assert worker.ended() == 1
+    why = f"'{tmp_path}' is a directory" if is_named else "its name is empty, or that of a directory"
+    assert f"--liveness-file can't be written: {why}; name a file" in worker.output
+    assert directory.is_dir()
+    assert is_named or directory.stat().st_mtime_ns == before
+
+
 def test_a_file_that_can_no_longer_be_written_is_logged_once(start_worker: Callable[..., Any], tmp_path: Path) -> None:
     directory = tmp_path / "alive"
     directory.mkdir()

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 import sentry_sdk
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from sentry_sdk.integrations import Integration
 from sentry_sdk.integrations.logging import LoggingIntegration
 
 from django_dbqueue import Envelope, hooks, signals
 from django_dbqueue.consumers import consumer
 from django_dbqueue.contrib.sentry import DBQueueIntegration
-from django_dbqueue.contrib.sentry.check_ins import MAX_SLUG, CheckIn, check_in_of, slug_of
+from django_dbqueue.contrib.sentry.check_ins import MAX_SLUG, CheckIn, check_in_of, declared, slug_of
 from django_dbqueue.contrib.sentry.deaths import is_reported
-from django_dbqueue.models import Message
+from django_dbqueue.models import Message, Schedule
 from django_dbqueue.testing import run_consumers
 from tests.factories import QUEUE, dead
 from tests.sentry.transports import Memory
@@ -140,6 +142,65 @@ def test_a_check_in_is_that_of_a_schedules_due_time_and_of_nothing_else() -> Non
         text.replace("}", ',"dbqueue.run_by":"ann"}'),
     ):
         assert check_in_of(other) is None
+
+
+def begin(schedule: str) -> Any:
+    """Send the first status of a due time; return what it tells of the monitor."""
+    CheckIn(schedule, "2026-01-01T00:00:00+00:00").begin("default")
+    sent = kept("check_in")[-1]
+    assert sent["status"] == "in_progress"
+    return sent.get("monitor_config")
+
+
+def crontab(value: str, timezone: str) -> dict[str, Any]:
+    return {"schedule": {"type": "crontab", "value": value}, "timezone": timezone}
+
+
+def of_schedules(made: CaptureQueriesContext) -> list[str]:
+    return [query["sql"] for query in made if Schedule._meta.db_table in query["sql"]]
+
+
+def test_the_monitor_of_an_added_schedule_has_the_crontab_that_it_has_now(init: Callable[..., None]) -> None:
+    init(DBQueueIntegration())
+    Schedule.objects.add("weekly", queue=QUEUE, cron="0 6 * * 1", timezone="Europe/Berlin")
+    assert begin("weekly") == crontab("0 6 * * 1", "Europe/Berlin")
+    Schedule.objects.change("weekly", queue=QUEUE, cron="0 7 * * 2", timezone="UTC")
+    assert begin("weekly") == crontab("0 7 * * 2", "UTC")
+    Schedule.objects.change("weekly", queue=QUEUE, cron="0 7 * * 2 */5", timezone="UTC")
+    assert begin("weekly") is None, "Sentry has no seconds"
+    Schedule.objects.remove("weekly")
+    assert begin("weekly") is None
+
+
+@pytest.mark.parametrize("name", ["x" * 1000, "\u00c4 \u00f6/", "nul\x00", ""])
+def test_a_header_that_names_no_schedule_is_a_check_in_without_a_crontab(init: Callable[..., None], name: str) -> None:
+    init(DBQueueIntegration())
+    with CaptureQueriesContext(connection) as made:
+        assert begin(name) is None
+    assert not of_schedules(made)
+
+
+def test_the_monitor_of_a_declared_schedule_costs_no_query(init: Callable[..., None], registry: dict[str, Any]) -> None:
+    consumer(QUEUE, cron="0 5 * * *", timezone="UTC")(lambda _message: None)
+    consumer("fast", cron="0 5 * * * */5", timezone="UTC")(lambda _message: None)
+    init(DBQueueIntegration())
+    declared.cache_clear()
+    with CaptureQueriesContext(connection) as made:
+        assert begin(QUEUE) == crontab("0 5 * * *", "UTC")
+        assert begin("fast") is None
+    declared.cache_clear()
+    assert not of_schedules(made)
+
+
+def test_a_schedule_that_cannot_be_read_costs_the_crontab_alone(init: Callable[..., None]) -> None:
+    def fail(execute: Any, sql: str, *rest: Any) -> Any:
+        return execute(sql.replace(Schedule._meta.db_table, "no_such_table"), *rest)
+
+    init(DBQueueIntegration())
+    Schedule.objects.add("weekly", queue=QUEUE, cron="0 6 * * 1", timezone="UTC")
+    with connection.execute_wrapper(fail):
+        assert begin("weekly") is None
+    assert begin("weekly") is not None
 
 
 def test_a_slug_is_the_schedules_name_or_one_that_sentry_can_take() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from django_dbqueue.models import Failure, Message, MessageEvent
+from django_dbqueue.models import Failure, Message, MessageEvent, Schedule
 from django_dbqueue.schedules.declarations import DUE_HEADER
 from django_dbqueue.statements.events_sql import DEADLY
 from tests.process.conftest import wait_until
@@ -156,3 +156,31 @@ def test_the_first_check_in_has_the_monitors_crontab(
     assert begun["check_in_id"] == ended["check_in_id"]
     assert begun["monitor_slug"].startswith("every-minute-")
     assert "monitor_config" not in ended
+
+
+@pytest.mark.parametrize("queue", ["test", "async"])
+def test_the_first_check_in_of_an_added_schedule_has_its_crontab_in_a_thread_and_in_an_event_loop(
+    start_worker: Callable[..., Any], envelopes: Callable[[str], list[dict[str, Any]]], queue: str
+) -> None:
+    Schedule.objects.add("weekly", queue=queue, cron="0 6 * * 1", timezone="Europe/Berlin", payload={})
+    headers = {"dbqueue.schedule": "weekly", "dbqueue.due": "2026-01-01T00:00:00+00:00"}
+    Message.objects.enqueue({"do": "ok", "seconds": 0}, queue=queue, headers=headers)
+    worker = start_worker("--queues", queue, "--drain")
+    assert worker.ended() == 0, worker.output
+    begun, ended = envelopes("check_in")
+    assert (begun["status"], ended["status"]) == ("in_progress", "ok")
+    assert begun["monitor_config"] == {
+        "schedule": {"type": "crontab", "value": "0 6 * * 1"},
+        "timezone": "Europe/Berlin",
+    }
+
+
+def test_the_death_in_an_event_loop_of_a_message_of_an_added_schedule_comes_after_its_beginning(
+    start_worker: Callable[..., Any], envelopes: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    Schedule.objects.add("weekly", queue="async", cron="0 6 * * 1", timezone="UTC", payload={})
+    headers = {"dbqueue.schedule": "weekly", "dbqueue.due": "2026-01-01T00:00:00+00:00"}
+    Message.objects.enqueue({"has no": "seconds"}, queue="async", headers=headers)
+    worker = start_worker("--queues", "async", "--drain")
+    assert worker.ended() == 0, worker.output
+    assert [each["status"] for each in envelopes("check_in")] == ["in_progress", "in_progress", "error"]

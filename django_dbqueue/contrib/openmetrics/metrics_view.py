@@ -16,7 +16,11 @@ from django_dbqueue.models.aliases import db_alias
 logger = logging.getLogger("django_dbqueue")
 
 
-@for_monitors
+def _without_database() -> HttpResponse:
+    return HttpResponse("The database can't be read.\n", content_type="text/plain", status=503)
+
+
+@for_monitors(without_database=_without_database)
 def metrics(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
     """Show the figures of all queues; 503 if the database can't be read."""
     alias = db_alias(Message)
@@ -24,5 +28,5 @@ def metrics(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
         page = exposition(families(figures(alias)))
     except Error:
         logger.exception("the database %r can't be read for a scrape", alias)
-        return HttpResponse("The queue's database can't be read.\n", content_type="text/plain", status=503)
+        return _without_database()
     return HttpResponse(page, content_type=CONTENT_TYPE)

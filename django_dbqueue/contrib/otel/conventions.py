@@ -48,6 +48,8 @@ class Operation(NamedTuple):
 
     name: str
     attributes: Attributes
+    series: frozenset[tuple[str, str | int]]
+    """The attributes as what can be a key: of each of several databases another one. It keeps its hash."""
 
 
 @lru_cache(maxsize=4_096)
@@ -60,7 +62,8 @@ def operation_on(queue: str, operation: str, kind: Type, using: str) -> Operatio
     }
     if queue:
         found["messaging.destination.name"] = queue
-    return Operation(f"{operation} {queue}" if queue else operation, found | _server(using))
+    attributes = found | _server(using)
+    return Operation(f"{operation} {queue}" if queue else operation, attributes, frozenset(attributes.items()))
 
 
 def _server(using: str) -> Attributes:

@@ -18,24 +18,22 @@ from django_dbqueue.contrib.otel.conventions import DURATIONS, ERROR_TYPE, SCHEM
 
 
 class Tally:
-    """How many messages there were, by operation and by what it failed with."""
+    """How many messages there were, by operation on a queue of a database, and by what it failed with."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str | None]] = Counter()
-        self._operations: dict[str, Operation] = {}
+        self._counts: Counter[tuple[frozenset[tuple[str, str | int]], str | None]] = Counter()
         self._lock = threading.Lock()
 
     def add(self, number: int, operation: Operation, error: str | None) -> None:
         """Count some."""
         with self._lock:
-            self._operations[operation.name] = operation
-            self._counts[operation.name, error] += number
+            self._counts[operation.series, error] += number
 
     def observe(self, _: CallbackOptions) -> Iterable[Observation]:
         """Return all counts."""
         with self._lock:
             found = list(self._counts.items())
-        return [Observation(count, _with(self._operations[name].attributes, error)) for (name, error), count in found]
+        return [Observation(count, _with(dict(series), error)) for (series, error), count in found]
 
 
 class Measures:

@@ -6,6 +6,7 @@ that took over, is the same check-in.
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from collections.abc import Mapping
@@ -13,14 +14,18 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from django.db import Error, connections
 from sentry_sdk.crons import capture_checkin
 
 from django_dbqueue.codecs import decode_headers
+from django_dbqueue.envelope import QUEUE_NAME
 from django_dbqueue.exceptions import DBQueueError, UndecodableMessage
 from django_dbqueue.schedules.declarations import DUE_HEADER, NAME_HEADER, RUN_HEADER
 
 if TYPE_CHECKING:
     from sentry_sdk._types import MonitorConfig
+
+logger = logging.getLogger("django_dbqueue.hooks")
 
 MAX_SLUG: Final = 50
 _QUOTED: Final = f'"{NAME_HEADER}"'
@@ -41,9 +46,17 @@ class CheckIn(NamedTuple):
         """32 hexadecimal digits."""
         return uuid.uuid5(_SPACE, f"{self.schedule}\0{self.due}").hex
 
-    def send(self, status: Status, seconds: float | None = None) -> None:
-        """Send it; its first status creates or updates the monitor."""
-        config = monitor_config(self.schedule) if status == "in_progress" else None
+    @property
+    def is_declared(self) -> bool:
+        """Whether this project declares its schedule."""
+        return self.schedule in declared()
+
+    def begin(self, using: str) -> None:
+        """Send that its handler begins, which creates or updates the monitor; its message is in this database."""
+        self.send("in_progress", config=monitor_config(self.schedule, using))
+
+    def send(self, status: Status, *, seconds: float | None = None, config: MonitorConfig | None = None) -> None:
+        """Send a status of it."""
         capture_checkin(slug_of(self.schedule), self.id, status, seconds, config)
 
 
@@ -69,19 +82,36 @@ def slug_of(schedule: str) -> str:
     return f"{slug[: MAX_SLUG - 9]}-{sha256(schedule.encode()).hexdigest()[:8]}"
 
 
+def monitor_config(schedule: str, using: str) -> MonitorConfig | None:
+    """Return what Sentry is to know of the monitor; None if its schedule isn't known, or is by the second.
+
+    What isn't declared here is read from its row each time: operators add schedules, and change and remove them.
+    """
+    found = declared().get(schedule) or _in_its_row(schedule, using)
+    if found is None or len(found[0].split()) != 5:
+        return None
+    return {"schedule": {"type": "crontab", "value": found[0]}, "timezone": found[1]}
+
+
 @cache
-def monitor_config(schedule: str) -> MonitorConfig | None:
-    """Return what Sentry is to know of the monitor; None if it isn't declared here, or by the second."""
+def declared() -> Mapping[str, tuple[str, str]]:
+    """Return the cron expression and the time zone of each schedule that this project declares, by name."""
     from django_dbqueue.consumers import registry
 
     try:
-        plans = registry.plans()
+        return {plan.name: (plan.cron.expression, plan.cron.timezone) for plan in registry.plans()}
     except DBQueueError:  # this process runs no schedules
+        return {}
+
+
+def _in_its_row(schedule: str, using: str) -> tuple[str, str] | None:
+    from django_dbqueue.models import Schedule
+
+    if QUEUE_NAME.fullmatch(schedule) is None:  # a header may hold any text
         return None
-    for plan in plans:
-        if plan.name == schedule and len(plan.cron.expression.split()) == 5:
-            return {
-                "schedule": {"type": "crontab", "value": plan.cron.expression},
-                "timezone": plan.cron.timezone,
-            }
-    return None
+    try:
+        return Schedule.objects.using(using).filter(pk=schedule).values_list("cron", "timezone").first()
+    except Error:
+        logger.warning("the schedule %r can't be read for its monitor", schedule, exc_info=True)
+        connections[using].close_if_unusable_or_obsolete()  # the handler comes next
+        return None

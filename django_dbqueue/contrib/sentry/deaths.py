@@ -8,10 +8,13 @@ from typing import Any, Final
 import sentry_sdk
 
 from django_dbqueue.contrib.sentry.check_ins import check_in_of
+from django_dbqueue.contrib.sentry.in_order import in_order
 from django_dbqueue.failures.fingerprint import kind_of
 from django_dbqueue.tasks.task_headers import task_named
 from django_dbqueue.worker.logs import TASKS_LOGGERS
 
+BEGUN_WITHIN: Final = 2.0
+"""Seconds for which the end of a check-in waits for its beginning, which may still be on its way."""
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
@@ -29,6 +32,7 @@ def report(queue: str, message_id: int, error: str, *, event: bool, check_in: bo
         path = deaths.values_list("exception", flat=True).first()
         sentry_sdk.capture_event(event_of(queue, message_id, error, path, task=task_named(headers_text), reads=reads))
     if check_in and (found := check_in_of(headers_text)) is not None:
+        in_order.flush(BEGUN_WITHIN)
         found.send("error")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final, Protocol
 
 import sentry_sdk
@@ -14,6 +15,7 @@ from sentry_sdk.tracing import BAGGAGE_HEADER_NAME, SENTRY_TRACE_HEADER_NAME, Tr
 from django_dbqueue.codecs import decode_headers
 from django_dbqueue.contrib.sent_headers import with_headers
 from django_dbqueue.contrib.sentry.check_ins import CheckIn, check_in_of
+from django_dbqueue.contrib.sentry.in_order import in_order
 from django_dbqueue.envelope import Envelope
 from django_dbqueue.exceptions import UndecodableMessage
 from django_dbqueue.hooks import Instrument
@@ -74,7 +76,9 @@ class SentryInstrument(Instrument):
 
     def flush(self, seconds: float) -> None:
         """See ``Instrument``."""
-        sentry_sdk.flush(timeout=seconds)
+        until = time.monotonic() + seconds
+        in_order.flush(seconds)
+        sentry_sdk.flush(timeout=max(0.0, until - time.monotonic()))
 
     def _traces(self) -> bool:
         integration = self._chosen()
@@ -91,8 +95,16 @@ class _HandlerRun:
         with ExitStack() as stack:
             self._span = self._enter(stack, deliveries, spans=spans)
             for check_in in self._check_ins.values():
-                check_in.send("in_progress")
+                self._do(check_in, partial(check_in.begin, deliveries[0].session.using))
             self._stack = stack.pop_all()  # until the end, now that nothing can fail any more
+
+    @staticmethod
+    def _do(check_in: CheckIn, what: Callable[[], None]) -> None:
+        """Send a status; that of a schedule that isn't declared follows a query, for which no event loop may wait."""
+        if check_in.is_declared:
+            what()
+        else:
+            in_order.do(what)
 
     @staticmethod
     def _enter(stack: ExitStack, deliveries: Sequence[Any], *, spans: bool) -> Any:
@@ -123,7 +135,7 @@ class _HandlerRun:
         for delivery, verdict in ended:
             check_in = self._check_ins.get(delivery.claim.id)
             if check_in is not None and verdict.verb in _SUCCESSES and not delivery.is_lost:
-                check_in.send("ok", time.monotonic() - self._began)
+                self._do(check_in, partial(check_in.send, "ok", seconds=time.monotonic() - self._began))
         if not ended[0][0].consumer.is_async:  # whose thread must not wait
             sentry_sdk.flush(timeout=FLUSHED_WITHIN)
 

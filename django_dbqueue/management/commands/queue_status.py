@@ -16,7 +16,16 @@ from django.db import Error, reset_queries
 from django.utils.translation import gettext as _
 
 from django_dbqueue.envelope import check_queue
-from django_dbqueue.insight.overview import TROUBLES, Overview, QueueOverview, known_queues, overview, troubles, until
+from django_dbqueue.insight.overview import (
+    TROUBLES,
+    Overview,
+    QueueOverview,
+    known_queues,
+    overview,
+    troubles,
+    unknown_queues,
+    until,
+)
 from django_dbqueue.management.common_options import Options, one_line, seconds, whole
 from django_dbqueue.management.console import EXIT_USAGE, EXIT_WRONG, ConsoleCommand, iso, plain, refuse_unknown, table
 from django_dbqueue.management.flow_status import FlowsReport
@@ -106,8 +115,8 @@ class Command(ConsoleCommand):
     def act(self, session: DjangoSession, options: Options) -> None:
         self._ignored = _ignored(options)
         self._names = [check_queue(name) for name in dict.fromkeys(options["queues"])] or None
-        if self._names is not None:
-            refuse_unknown(self._names, known_queues(session))
+        if unknown := unknown_queues(session, self._names or ()):
+            refuse_unknown(unknown, known_queues(session))
         if options["watch"]:
             self._watch(session, options)
             return
