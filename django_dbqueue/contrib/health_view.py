@@ -113,22 +113,19 @@ class HealthView(View):
     ignore: Collection[str] = ()
     """Problems that are none here."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._options = health_options(self.queues, self.max_age, self.ignore)
-
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
         """Return the view; ImproperlyConfigured if its options can't be."""
         view = super().as_view(**initkwargs)
-        cls(**initkwargs)
+        made = cls(**initkwargs)
+        health_options(made.queues, made.max_age, made.ignore)
         return view
 
     def get(self, request: HttpRequest) -> JsonResponse:  # noqa: ARG002
         """Look at the queues."""
         alias = db_alias(Message)
         try:
-            found = problems(alias, **self._options._asdict())
+            found = problems(alias, queues=self.queues, max_age=self.max_age, ignore=self.ignore)
         except Error:
             logger.exception("the database %r can't be read for a health check", alias)
             return _without_database()

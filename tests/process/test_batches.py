@@ -79,6 +79,14 @@ def test_a_list_that_killed_its_process_comes_back_one_by_one(drain: Callable[..
     assert effects() == set(ids)
 
 
+def test_with_one_read_for_each_all_of_a_list_that_killed_its_process_are_dead(drain: Callable[..., Any]) -> None:
+    send(TRANSACTIONAL, 3, do="ok"), send(TRANSACTIONAL, do="die")
+    Message.objects.update(max_reads=1)
+    drain("--queues", TRANSACTIONAL)
+    assert Message.objects.dead().filter(error__contains="WorkerDied").count() == 4
+    assert effects() == set()
+
+
 def test_a_list_that_takes_too_long_has_timed_out_and_wrote_nothing(drain: Callable[..., Any]) -> None:
     send("batches-timed", 3, do="ok"), send("batches-timed", do="hang")
     drain("--queues", "batches-timed", "--grace", "0")

@@ -79,4 +79,4 @@ def test_what_a_handler_left_running_does_not_outlive_a_child_that_is_killed(
 def test_a_process_that_a_handler_forked_is_waited_for_at_the_end(drain: Callable[..., Any]) -> None:
     message = Message.objects.enqueue({"do": "fork", "seconds": 2, "then": "query", "waits": False}, queue="test")
     worker = drain("--grace", "60")
-    assert [each["found"] for each in worker.notes("asked", message.pk)] == [1]
+    assert [each["found"] for each in worker.notes("asked", message.pk)] == [1], worker.output

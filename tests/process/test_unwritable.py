@@ -21,6 +21,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 READ_ONLY = "tests.process.read_only_settings"
 
 
+@pytest.fixture(params=[[], ["--drain"]], ids=["", "drain"])
+def refused(request: pytest.FixtureRequest, start_worker: Callable[..., Any]) -> Any:
+    """A worker, and a message for it, where nothing can be written."""
+    message = Message.objects.enqueue({"do": "ok"}, queue="test")
+    return start_worker(*request.param, DJANGO_SETTINGS_MODULE=READ_ONLY), message
+
+
 def assert_untouched(message: Message, worker_env: dict[str, str]) -> None:
     message.refresh_from_db()
     assert (message.status, message.read_count) == ("n", 0)
@@ -30,24 +37,18 @@ def assert_untouched(message: Message, worker_env: dict[str, str]) -> None:
 
 if settings.TEST_DATABASE == "sqlite":  # a file that can't be written will not be, unlike a server after a failover
 
-    @pytest.mark.parametrize("arguments", [[], ["--drain"]])
-    def test_a_worker_is_refused_a_file_that_can_not_be_written(
-        start_worker: Callable[..., Any], worker_env: dict[str, str], arguments: list[str]
-    ) -> None:
-        message = Message.objects.enqueue({"do": "ok"}, queue="test")
-        worker = start_worker(*arguments, DJANGO_SETTINGS_MODULE=READ_ONLY)
+    def test_a_worker_is_refused_a_file_that_can_not_be_written(refused: Any, worker_env: dict[str, str]) -> None:
+        worker, message = refused
         assert worker.ended() == 1
         assert re.search(r"dbqueue\.E018.* is read-only", worker.output)
         assert_untouched(message, worker_env)
 
 else:
 
-    @pytest.mark.parametrize("arguments", [[], ["--drain"]])
     def test_a_worker_that_starts_where_nothing_can_be_written_reports_it_and_does_not_repeat_it(
-        start_worker: Callable[..., Any], worker_env: dict[str, str], arguments: list[str]
+        refused: Any, worker_env: dict[str, str]
     ) -> None:
-        message = Message.objects.enqueue({"do": "ok"}, queue="test")
-        worker = start_worker(*arguments, DJANGO_SETTINGS_MODULE=READ_ONLY)
+        worker, message = refused
         worker.wait_for_output("database trouble, retrying: ")
         worker.wait_for_output("manage.py queue_doctor")
         assert worker.process.poll() is None, "it works as soon as it can"
